@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Devices and calls: load -> plan -> prepare -> bind -> run. Only prepare may be slow; run allocates nothing.
+ */
+#ifndef NIBBLE_DEVICE_H
+#define NIBBLE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nibble/plan.h"
+#include "nibble/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- devices ---- */
+
+/* An opened backend. */
+typedef struct nib_device nib_device;
+
+/* A parallel loop supplied by the caller: run task(arg, i) for every i in [0, count), in any order, on any
+ * threads, and return when all are done. */
+typedef void (*nib_parallel_for)(void *user, size_t count, void (*task)(void *arg, size_t i), void *arg);
+
+typedef struct nib_device_options {
+    const char *backend;      /* "auto" (default: a real GPU if there is one, else the CPU), "cpu", "webgpu" */
+    const char *adapter;      /* webgpu: index, or part of a name; NULL: the best real GPU */
+    const char *const *disabled_features; /* webgpu: feature names not to request */
+    size_t disabled_feature_count;
+    uint32_t threads;              /* cpu: 0 = one per core the process may use */
+    nib_parallel_for parallel_for; /* cpu: used instead of the own pool when not NULL */
+    void *parallel_user;
+    const char *isa;      /* cpu: highest kernel row to use ("scalar", "avx2", ...); NULL: the best, or NIBBLE_ISA */
+    const char *cache_dir; /* webgpu: folder of the pipeline cache; NULL: none */
+} nib_device_options;
+
+/* Open a device. `options` may be NULL. errors: NO_DEVICE (names what was looked for), UNSUPPORTED, DEVICE,
+ * OUT_OF_MEMORY | owns: *out (nib_device_free, after its calls)
+ * threads: one device may be used from several threads only with an external lock */
+NIB_API NIB_CHECKED nib_status nib_device_open(nib_context *context,
+                                               const nib_device_options *options, nib_device **out,
+                                               nib_error *error);
+NIB_API void nib_device_free(nib_device *device);
+
+/* "cpu" or "webgpu". */
+NIB_API const char *nib_device_backend(const nib_device *device);
+/* One line for people: "cpu: avx2, 2 threads". Valid until the device is freed. */
+NIB_API const char *nib_device_description(const nib_device *device);
+/* Capabilities to plan with. Valid until the device is freed. */
+NIB_API const nib_caps *nib_device_caps(const nib_device *device);
+
+/* ---- calls ---- */
+
+typedef struct nib_call nib_call;
+
+typedef struct nib_call_options {
+    bool repack; /* cpu: copy the weights into the kernel's own order at the first run */
+} nib_call_options;
+
+/* Compile or set up everything the call needs, once. The plan must outlive the call.
+ * errors: UNSUPPORTED, SHADER, DEVICE, DEVICE_LOST, TIMEOUT, OUT_OF_MEMORY | owns: *out (nib_call_free) */
+NIB_API NIB_CHECKED nib_status nib_call_prepare(nib_device *device, const nib_plan *plan,
+                                                const nib_call_options *options, nib_call **out,
+                                                nib_error *error);
+NIB_API void nib_call_free(nib_call *call);
+
+/* Bind a tensor by key or ONNX name; dtype and shape must be the plan's. The call borrows the tensor until it
+ * is bound anew or the call is freed. Outputs that are not bound are allocated by the first run and belong to the
+ * call. errors: INVALID_ARGUMENT, REQUEST, DEVICE, OUT_OF_MEMORY */
+NIB_API NIB_CHECKED nib_status nib_call_bind(nib_call *call, const char *name, nib_tensor *tensor,
+                                             nib_error *error);
+
+/* Run the call to the end: outputs in host memory are complete when it returns.
+ * errors: REQUEST (an input is not bound), ALIAS, DEVICE, DEVICE_LOST, TIMEOUT, OUT_OF_MEMORY (first run) */
+NIB_API NIB_CHECKED nib_status nib_call_run(nib_call *call, nib_error *error);
+
+/* The tensor bound to (or allocated for) an output, in host memory; NULL when there is none of that name. It
+ * belongs to the call unless the caller bound it. */
+NIB_API nib_tensor *nib_call_tensor(nib_call *call, const char *name);
+
+/* What will run and why, for people: kernel row, threads, repack decision. Valid until the call is freed. */
+NIB_API const char *nib_call_description(const nib_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
