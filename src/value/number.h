@@ -21,6 +21,12 @@ size_t nib_integer_format_exact(double number, char out[NIB_NUMBER_TEXT_BYTES]);
 /* digits [ "." digits ] [ e [sign] digits ] with an optional sign, the whole string; false otherwise. */
 bool nib_number_parse(nib_str text, double *out);
 
+/* ECMAScript white space and line ends (Unicode blanks and the byte order mark included): its bytes at one end of the
+ * text, 0 when there is none; and String.prototype.trim. */
+size_t nib_js_space_at_start(nib_str text);
+size_t nib_js_space_at_end(nib_str text);
+nib_str nib_js_trim(nib_str text);
+
 /* ECMAScript ToNumber of a string: white space trimmed, "" is 0, "0x10" is 16, "Infinity"; NaN when it is no number. */
 double nib_number_from_js_string(nib_str text);
 
