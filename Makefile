@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shortcuts over CMake. Each installs what is missing on a Debian system first.
+#
+#   make          build the library and the nibble tool into build/
+#   make demo     build, then run the operators on a real model's weights, on the CPU
+#   make check    build and pass all tests: with gcc, under sanitizers, and on a software GPU
+#   make quick    the gcc tests alone
+BUILD ?= build
+JOBS ?= $(shell nproc)
+
+all: deps
+	@cmake -S . -B $(BUILD) -G Ninja >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+
+deps:
+	@tools/install-deps.sh build
+
+demo: all
+	@tools/demo.sh $(BUILD)
+
+check:
+	@tools/check.sh
+
+quick:
+	@tools/check.sh gcc
+
+clean:
+	rm -rf build
+
+.PHONY: all deps demo check quick clean

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Install what building and testing nibble needs on Debian 12 (or a newer Debian or Ubuntu), if it is missing.
+#
+#   install-deps.sh [build|check]     build: compiler and libraries; check (default): also what the tests use
+set -euo pipefail
+build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev)
+check=(libcmocka-dev python3 python3-venv clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+  qemu-user debootstrap)
+packages=("${build[@]}")
+[ "${1:-check}" = build ] || packages+=("${check[@]}")
+# The oracle of the language needs Node.js; a Node.js that is already there is as good as Debian's.
+if [ "${1:-check}" != build ] && ! command -v npm >/dev/null; then packages+=(nodejs npm); fi
+
+missing=()
+for p in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "install-deps.sh: missing packages, and neither root nor sudo: ${missing[*]}" >&2
+    exit 1
+  }
+  sudo=sudo
+fi
+echo "installing: ${missing[*]}"
+$sudo apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
