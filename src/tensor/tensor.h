@@ -13,6 +13,7 @@ struct nib_tensor {
     void *data; /* host memory; NULL when the tensor lives on a device only */
     void (*release)(void *user, void *data); /* NULL: borrowed */
     void *release_user;
+    bool constant; /* the host memory does not change: a device's copy of it stays good */
     /* A device's copy or buffer, opaque here: one slot, released before the host memory. */
     void *device_state;
     void (*device_release)(nib_tensor *tensor);
