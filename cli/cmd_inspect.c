@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "request.h"
+
+#define NAME_COLUMN 24
+
+/* ---- pieces ---- */
+
+static void print_json_text(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    cli_print_clean(stdout, text ? text : "");
+    free(text);
+}
+
+/* "  name      " padded to a column; long names keep one space. */
+static void print_name(const char *name, const char *alias)
+{
+    char text[200];
+    snprintf(text, sizeof text, alias[0] && strcmp(alias, name) ? "%s (%s)" : "%s", name, alias);
+    printf("  ");
+    cli_print_clean(stdout, text);
+    const int used = (int)strlen(text);
+    printf("%*s", used < NAME_COLUMN ? NAME_COLUMN - used : 1, "");
+}
+
+/* ", label value" for a member that is there; the first of a row has no comma. */
+static void print_member(const json_t *object, const char *member, const char *label, bool *first)
+{
+    const json_t *value = json_object_get(object, member);
+    if (!value)
+        return;
+    printf("%s%s ", *first ? "" : ", ", label);
+    print_json_text(value);
+    *first = false;
+}
+
+static void print_description(const json_t *object)
+{
+    const char *text = json_string_value(json_object_get(object, "description"));
+    if (!text || !text[0])
+        return;
+    printf("\n    ");
+    cli_print_clean(stdout, text);
+}
+
+/* ---- sections ---- */
+
+static void print_port(const nib_port_info *port)
+{
+    print_name(port->key, port->onnx);
+    cli_print_clean(stdout, port->dtype ? port->dtype : "any dtype");
+    printf("%s%s%s", port->optional ? ", optional" : ", required", port->packed ? ", packed" : "",
+           port->role == NIB_INOUT ? ", in place" : "");
+    if (port->description[0]) {
+        printf("\n    ");
+        cli_print_clean(stdout, port->description);
+    }
+    putchar('\n');
+}
+
+static void print_ports(const nib_package *package, bool outputs, const char *title)
+{
+    puts(title);
+    for (size_t i = 0; i < nib_package_port_count(package); i++) {
+        const nib_port_info port = nib_package_port_at(package, i);
+        if ((port.role != NIB_INPUT) == outputs)
+            print_port(&port);
+    }
+}
+
+static void print_attributes(const json_t *contract)
+{
+    const char *name;
+    json_t *attribute, *attributes = json_object_get(contract, "attributes");
+    if (json_object_size(attributes))
+        puts("attributes");
+    json_object_foreach(attributes, name, attribute)
+    {
+        const bool required = json_is_true(json_object_get(attribute, "required"));
+        bool first = true;
+        print_name(name, "");
+        if (required) {
+            printf("required");
+            first = false;
+        }
+        print_member(attribute, "default", "default", &first);
+        print_member(attribute, "values", "one of", &first);
+        if (first)
+            printf("no default");
+        print_description(attribute);
+        putchar('\n');
+    }
+}
+
+static void print_arguments(const json_t *contract)
+{
+    const char *name;
+    json_t *argument, *arguments = json_object_get(contract, "args");
+    if (json_object_size(arguments))
+        puts("arguments");
+    json_object_foreach(arguments, name, argument)
+    {
+        bool first = true;
+        print_name(name, "");
+        print_member(argument, "kind", "kind", &first);
+        print_member(argument, "required", "required", &first);
+        print_member(argument, "oneOf", "one of", &first);
+        putchar('\n');
+    }
+}
+
+/* Sections whose entries are a name and one value. */
+static void print_values(const json_t *contract, const char *section, const char *title,
+                         const char *member)
+{
+    const char *name;
+    json_t *entry, *entries = json_object_get(contract, section);
+    if (json_object_size(entries))
+        puts(title);
+    json_object_foreach(entries, name, entry)
+    {
+        const json_t *value = json_is_object(entry) ? json_object_get(entry, member) : entry;
+        print_name(name, "");
+        print_json_text(value);
+        print_description(entry);
+        putchar('\n');
+    }
+}
+
+static void print_list(const json_t *object, const char *member, const char *label)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(object, member), i, item)
+    {
+        printf("    %s ", label);
+        if (json_is_string(item))
+            cli_print_clean(stdout, json_string_value(item));
+        else
+            print_json_text(item);
+        putchar('\n');
+    }
+}
+
+static void print_passes(const json_t *variant)
+{
+    size_t i;
+    json_t *pass;
+    json_array_foreach(json_object_get(variant, "passes"), i, pass)
+    {
+        const char *id = json_string_value(json_object_get(pass, "id"));
+        const char *shader = json_string_value(json_object_get(pass, "shader"));
+        printf("    pass ");
+        cli_print_clean(stdout, id ? id : "?");
+        if (shader) {
+            printf(": ");
+            cli_print_clean(stdout, shader);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_variants(const json_t *contract)
+{
+    size_t i;
+    json_t *variant;
+    puts("variants");
+    json_array_foreach(json_object_get(contract, "variants"), i, variant)
+    {
+        const char *id = json_string_value(json_object_get(variant, "id"));
+        bool first = true;
+        print_name(id ? id : "?", "");
+        print_member(variant, "priority", "priority", &first);
+        print_member(variant, "requires", "requires", &first);
+        print_description(variant);
+        putchar('\n');
+        print_list(variant, "when", "when");
+        print_list(variant, "demoteWhen", "demoted when");
+        print_list(variant, "supersededBy", "superseded by");
+        print_passes(variant);
+    }
+}
+
+static void print_text(const nib_package *package, const json_t *contract)
+{
+    const char *description = json_string_value(json_object_get(contract, "description"));
+    puts(nib_package_op(package));
+    printf("  folder %s\n  digest %s (%s)\n", nib_package_directory(package),
+           nib_package_digest(package),
+           nib_package_verified(package) ? "verified" : "not verified");
+    if (description && description[0]) {
+        printf("  ");
+        cli_print_clean(stdout, description);
+        putchar('\n');
+    }
+    print_ports(package, false, "inputs");
+    print_ports(package, true, "outputs");
+    print_attributes(contract);
+    print_arguments(contract);
+    print_values(contract, "typeConstraints", "type variables", "dtypes");
+    print_values(contract, "tunables", "tunables", "default");
+    print_variants(contract);
+}
+
+/* ---- the command ---- */
+
+static int run_inspect(cli_session *session)
+{
+    nib_error error = {0};
+    nib_package *package = NULL;
+    char *text = NULL;
+    int code = CLI_OK;
+    nib_status status = cli_load_package(session, &package, &error);
+    if (status == NIB_OK)
+        status = nib_package_json(package, &text, &error);
+    if (status != NIB_OK) {
+        code = cli_fail(session, &error);
+    } else if (session->json) {
+        puts(text);
+    } else {
+        json_t *contract = json_loads(text, 0, NULL);
+        print_text(package, contract);
+        json_decref(contract);
+    }
+    nib_text_free(session->context, text);
+    nib_package_free(package);
+    return code;
+}
+
+static const cli_option_id options[] = {
+    CLI_OPT_MANIFEST, CLI_OPT_NO_VERIFY, CLI_OPT_JSON, CLI_OPT_QUIET, CLI_OPT_VERBOSE,
+};
+
+const cli_command cli_command_inspect = {
+    .name = "inspect",
+    .arguments = "PACKAGE",
+    .summary = "show the contract of a package",
+    .details =
+        "Load and check a package and show its contract: tensors, attributes, type variables, "
+        "tunables and variants with their conditions.",
+    .argument_min = 1,
+    .argument_max = 1,
+    .run = run_inspect,
+    .options = options,
+    .option_count = CLI_LENGTH(options),
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands.h"
+#include "print.h"
+#include "request.h"
+
+#ifdef _WIN32
+#include <direct.h>
+#define make_folder(path) _mkdir(path)
+#else
+#define make_folder(path) mkdir(path, 0777)
+#endif
+
+/* ---- text ---- */
+
+/* The first line of a section carries its title, the others are indented below it. */
+static void print_row(const char **title, const char *text)
+{
+    printf("%-10s ", *title);
+    cli_print_clean(stdout, text);
+    *title = "";
+}
+
+static const char *text_member(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+static void print_value(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    cli_print_clean(stdout, text ? text : "null");
+    free(text);
+}
+
+static void print_rejected(const json_t *plan)
+{
+    const char *title = "rejected";
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(plan, "rejected"), i, entry)
+    {
+        print_row(&title, text_member(entry, "variant"));
+        fputs(": ", stdout);
+        cli_print_clean(stdout, text_member(entry, "reason"));
+        putchar('\n');
+    }
+}
+
+/* {key: {dtype, shape}} as "key float32[2,3]". */
+static void print_tensors(const json_t *plan, const char *member, const char *title)
+{
+    void *it = json_object_iter(json_object_get(plan, member));
+    for (; it; it = json_object_iter_next(json_object_get(plan, member), it)) {
+        const json_t *tensor = json_object_iter_value(it);
+        print_row(&title, json_object_iter_key(it));
+        printf(" %s", text_member(tensor, "dtype"));
+        print_value(json_object_get(tensor, "shape"));
+        putchar('\n');
+    }
+}
+
+static void print_derive(const json_t *plan)
+{
+    const char *title = "derive";
+    void *it = json_object_iter(json_object_get(plan, "derive"));
+    for (; it; it = json_object_iter_next(json_object_get(plan, "derive"), it)) {
+        print_row(&title, json_object_iter_key(it));
+        fputs(" = ", stdout);
+        print_value(json_object_iter_value(it));
+        putchar('\n');
+    }
+}
+
+static void print_bindings(const json_t *pass)
+{
+    size_t i;
+    json_t *binding;
+    json_array_foreach(json_object_get(pass, "bindings"), i, binding)
+    {
+        printf("  binding  %lld ",
+               (long long)json_integer_value(json_object_get(binding, "binding")));
+        cli_print_clean(stdout, text_member(binding, "name"));
+        printf(": %s", text_member(binding, "kind"));
+        if (text_member(binding, "elementType")[0]) {
+            fputs(" of ", stdout);
+            cli_print_clean(stdout, text_member(binding, "elementType"));
+        }
+        if (text_member(binding, "tensor")[0]) {
+            fputs(" = ", stdout);
+            cli_print_clean(stdout, text_member(binding, "tensor"));
+        }
+        putchar('\n');
+    }
+}
+
+static void print_uniforms(const json_t *pass)
+{
+    void *it = json_object_iter(json_object_get(pass, "uniforms"));
+    for (; it; it = json_object_iter_next(json_object_get(pass, "uniforms"), it)) {
+        fputs("  uniform  ", stdout);
+        cli_print_clean(stdout, json_object_iter_key(it));
+        fputs(" = ", stdout);
+        cli_print_clean(stdout, json_string_value(json_object_iter_value(it)));
+        putchar('\n');
+    }
+}
+
+static void print_pass(const json_t *pass)
+{
+    const json_t *dispatch = json_object_get(pass, "dispatch");
+    fputs("pass       ", stdout);
+    cli_print_clean(stdout, text_member(pass, "id"));
+    fputs("\n  shader   ", stdout);
+    cli_print_clean(stdout, text_member(pass, "shader"));
+    fputs("\n  dispatch", stdout);
+    for (size_t axis = 0; axis < json_array_size(dispatch); axis++) {
+        fputs(axis ? " x " : " ", stdout);
+        print_value(json_array_get(dispatch, axis));
+    }
+    putchar('\n');
+    print_bindings(pass);
+    print_uniforms(pass);
+}
+
+static void print_plan_text(const json_t *plan)
+{
+    const char *op = "op", *variant = "variant";
+    size_t i;
+    json_t *pass;
+    print_row(&op, text_member(plan, "op"));
+    putchar('\n');
+    print_row(&variant, text_member(plan, "variant")[0] ? text_member(plan, "variant") : "none");
+    putchar('\n');
+    print_rejected(plan);
+    print_tensors(plan, "outputs", "outputs");
+    print_tensors(plan, "intermediates", "scratch");
+    print_derive(plan);
+    json_array_foreach(json_object_get(plan, "passes"), i, pass) print_pass(pass);
+}
+
+static nib_status print_plan(cli_session *session, const nib_plan *plan, nib_error *error)
+{
+    char *text = NULL;
+    const nib_status status = nib_plan_json(plan, &text, error);
+    if (status != NIB_OK)
+        return status;
+    if (session->json) {
+        puts(text);
+    } else {
+        json_t *object = json_loads(text, 0, NULL);
+        print_plan_text(object);
+        json_decref(object);
+    }
+    nib_text_free(session->context, text);
+    return NIB_OK;
+}
+
+/* ---- --wgsl DIR ---- */
+
+/* "DIR/0-norm.wgsl": a pass id is any text, so only harmless characters of it reach the file name.
+ */
+static char *wgsl_path(const char *folder, size_t pass, const char *id)
+{
+    const size_t bytes = strlen(folder) + strlen(id) + 40;
+    char *path = cli_alloc(bytes);
+    const int prefix = snprintf(path, bytes, "%s/%zu-", folder, pass);
+    char *out = path + prefix;
+    for (; *id; id++) {
+        const char c = *id;
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '_' || c == '-';
+        *out++ = plain ? c : '_';
+    }
+    memcpy(out, ".wgsl", sizeof ".wgsl");
+    return path;
+}
+
+static nib_status write_pass(cli_session *session, const nib_plan *plan, size_t pass,
+                             const char *folder, nib_error *error)
+{
+    char *text = NULL;
+    nib_status status = nib_plan_wgsl(plan, pass, &text, error);
+    if (status != NIB_OK)
+        return status;
+    char *path = wgsl_path(folder, pass, nib_plan_pass_id(plan, pass));
+    status = cli_write_file(path, text, strlen(text), error);
+    if (status == NIB_OK)
+        cli_note(session, "wrote %s", path);
+    free(path);
+    nib_text_free(session->context, text);
+    return status;
+}
+
+static nib_status write_wgsl(cli_session *session, const nib_plan *plan, nib_error *error)
+{
+    const char *folder = cli_value(&session->args, CLI_OPT_WGSL);
+    nib_status status = NIB_OK;
+    if (!folder)
+        return NIB_OK;
+    if (make_folder(folder) != 0 && errno != EEXIST)
+        return cli_error(error, NIB_IO, folder, "cannot create the folder: %s", strerror(errno));
+    for (size_t pass = 0; pass < nib_plan_pass_count(plan) && status == NIB_OK; pass++)
+        status = write_pass(session, plan, pass, folder, error);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static nib_status load_caps(cli_session *session, nib_caps **caps, nib_error *error)
+{
+    const char *file = cli_value(&session->args, CLI_OPT_CAPS);
+    char *text = NULL;
+    nib_status status = file ? cli_read_file(file, &text, error) : NIB_OK;
+    if (status == NIB_OK)
+        status = nib_caps_parse(session->context, text, caps, error);
+    if (status != NIB_OK && file && !error->source[0])
+        snprintf(error->source, sizeof error->source, "%s", file);
+    free(text);
+    return status;
+}
+
+static int plan_call(cli_session *session, const cli_request *request, const nib_package *package,
+                     const nib_caps *caps)
+{
+    nib_error error = {0};
+    nib_plan *plan = NULL;
+    nib_status status = nib_plan_create(package, &request->request, caps, &plan, &error);
+    /* Shaders first: their failure must leave nothing but the error on standard output. */
+    if (status == NIB_OK)
+        status = write_wgsl(session, plan, &error);
+    if (status == NIB_OK)
+        status = print_plan(session, plan, &error);
+    nib_plan_free(plan);
+    return status == NIB_OK ? CLI_OK : cli_fail(session, &error);
+}
+
+static int run_plan(cli_session *session)
+{
+    nib_error error = {0};
+    nib_package *package = NULL;
+    nib_caps *caps = NULL;
+    cli_request request = {0};
+    cli_request_from_options(&session->args, &request);
+    int code = cli_request_add_tensor_options(session, &request);
+    if (code == CLI_OK && (cli_load_package(session, &package, &error) != NIB_OK ||
+                           load_caps(session, &caps, &error) != NIB_OK))
+        code = cli_fail(session, &error);
+    if (code == CLI_OK) {
+        cli_request_finish(&request);
+        code = plan_call(session, &request, package, caps);
+    }
+    nib_caps_free(caps);
+    nib_package_free(package);
+    cli_request_free(&request);
+    return code;
+}
+
+static const cli_option_id options[] = {
+    CLI_OPT_TENSOR,    CLI_OPT_ATTR,    CLI_OPT_ARG,     CLI_OPT_WANT,    CLI_OPT_CAPS,
+    CLI_OPT_VARIANT,   CLI_OPT_TUNABLE, CLI_OPT_RELAXED, CLI_OPT_WGSL,    CLI_OPT_MANIFEST,
+    CLI_OPT_NO_VERIFY, CLI_OPT_JSON,    CLI_OPT_QUIET,   CLI_OPT_VERBOSE,
+};
+
+const cli_command cli_command_plan = {
+    .name = "plan",
+    .arguments = "PACKAGE",
+    .summary = "show what a call would do on a device, without one",
+    .details =
+        "Plan one call from the manifest alone, for the device that --caps describes: outputs, the "
+        "chosen variant and why the others were rejected, passes with their dispatch sizes, "
+        "bindings and uniform bytes. Nothing runs and no GPU is needed.",
+    .argument_min = 1,
+    .argument_max = 1,
+    .run = run_plan,
+    .options = options,
+    .option_count = CLI_LENGTH(options),
+};
