@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a row of CPU kernels is: plain functions over raw pointers for one instruction set. Kernels allocate nothing,
+ * report nothing and see no tensors; project.c calls them in the right order. How to write a row:
+ * docs/adding-a-kernel.md.
+ */
+#ifndef NIB_BACKEND_CPU_KERNELS_H
+#define NIB_BACKEND_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Instruction sets a row may need, each with the operating system's support for its registers. */
+enum {
+    NIB_CPU_AVX2 = 1u << 0,        /* AVX2, FMA, F16C */
+    NIB_CPU_AVX512 = 1u << 1,      /* F, BW, DQ, VL */
+    NIB_CPU_AVX512_VNNI = 1u << 2, /* byte dot products on zmm */
+    NIB_CPU_AVX_VNNI = 1u << 3,    /* byte dot products on ymm, VEX-encoded */
+    NIB_CPU_AMX_INT8 = 1u << 4,    /* byte tile products */
+    NIB_CPU_NEON_DOT = 1u << 5,    /* AArch64 with the dot product extension */
+};
+
+/* Decode kernels take at most this many activation rows. */
+enum { NIB_CPU_DECODE_ROWS = 8 };
+
+/* One packed weight matrix [N,K] in one of the two formats of nibble/quant.h. Pointers may have any alignment. */
+typedef struct nib_cpu_weights {
+    const uint8_t *codes;
+    const void *scales;    /* nbits: [N,blocks]; bnb4: absmax [ceil(N*K/block)] */
+    bool half_scales;      /* float16, else float32 */
+    const float *codebook; /* bnb4: 16 values. NULL: nbits, value = code - 2^(bits-1) */
+    int bits;              /* 2, 4, 8; bnb4: 4 */
+    size_t N, K;
+    size_t block;          /* weights of one scale */
+    size_t blocks;         /* nbits: blocks of one row */
+    size_t row_bytes;      /* nbits: bytes of one row */
+} nib_cpu_weights;
+
+/* One row of the activations on its way to float32. */
+typedef struct nib_cpu_norm {
+    const void *a, *skip; /* [K]; skip NULL: none */
+    void *residual;       /* [K]: a + skip rounded to the tensor type; NULL: not wanted */
+    const void *gain;     /* [K]; NULL: no normalization */
+    bool half;            /* a, skip, residual and gain are float16, else float32 */
+    double epsilon;
+    size_t K;
+} nib_cpu_norm;
+
+/* What happens to finished sums of one row before they are stored. */
+typedef struct nib_cpu_finish {
+    const float *up;                   /* gated: out = silu(sum + bias) * (up + up_bias); NULL: out = sum + bias */
+    const void *bias, *up_bias;        /* NULL: none; same type as the output */
+    void *out;
+    bool half;                         /* output and biases are float16, else float32 */
+} nib_cpu_finish;
+
+typedef struct nib_cpu_row {
+    const char *name;
+    unsigned needs;
+
+    /* x[K] in float32: widened, summed with skip, normalized. */
+    void (*normalize)(const nib_cpu_norm *norm, float *x);
+    /* Finish `count` sums. */
+    void (*finish)(const nib_cpu_finish *finish, const float *sums, size_t count);
+    /* Dequantize weights [k0, k0+count) of row n; every row gives the same bits. */
+    void (*dequantize)(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
+
+    /* Decode: y[m*y_stride + n - n0] for the rows [n0, n1) of the weights and m activation rows (1..8). `x` is [m][K];
+     * `arranged` is what arrange() made of it, arranged_floats(w) * m floats, aligned to 64 bytes. */
+    size_t (*arranged_floats)(const nib_cpu_weights *w);
+    void (*arrange)(const nib_cpu_weights *w, const float *x, size_t m, float *arranged);
+    void (*decode)(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
+                   float *y, size_t y_stride);
+
+    /* Prefill: panels [kc][tile_n] of dequantized weights times [kc][tile_m] activation panels. */
+    size_t tile_m, tile_n, tile_k;
+    /* panel[k][j] = weight[n0+j][k0+k]; zero for n0+j >= N. 64-byte aligned. */
+    void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *panel);
+    /* c[i*tile_n + j] (+)= sum over k of a[k*tile_m + i] * panel[k*tile_n + j]. 64-byte aligned. */
+    void (*tile)(size_t kc, const float *a, const float *panel, float *c, bool accumulate);
+} nib_cpu_row;
+
+/* The rows that this build has, best first; the last one is scalar and needs nothing. */
+extern const nib_cpu_row *const nib_cpu_rows[];
+extern const size_t nib_cpu_row_count;
+
+extern const nib_cpu_row nib_cpu_scalar;
+
+/* The numeric truth for one output: dequantize, multiply, sum in float32 by blocks. */
+float nib_scalar_dot(const nib_cpu_weights *w, size_t n, const float *x);
+void nib_scalar_dequantize(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
+
+#endif

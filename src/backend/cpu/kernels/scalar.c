@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scalar row: plain C, and the numeric truth of the backend. Every other row is tested against it.
+ *
+ * Weights are dequantized to float32 first (code minus middle, or codebook value, times scale) and then multiplied;
+ * products are summed in float32 over the real K, by pieces of 32, so that the error grows with the number of pieces.
+ */
+#include "kernels.h"
+
+#include <math.h>
+
+#include "load.h"
+#include "tensor/blocks.h"
+
+enum { PIECE = 32, TILE_M = 4, TILE_N = 8, TILE_K = 128 };
+
+/* ---- activations ---- */
+
+static float sum_element(const nib_cpu_norm *norm, size_t k)
+{
+    const float a = nib_load(norm->a, norm->half, k);
+    return norm->skip ? a + nib_load(norm->skip, norm->half, k) : a;
+}
+
+/* SkipSimplifiedLayerNormalization: the statistics and the normalized value come from the float32 sum; only the
+ * returned sum is rounded to the tensor type. Squares are summed in float64. */
+static void normalize(const nib_cpu_norm *norm, float *x)
+{
+    double squares = 0;
+    for (size_t k = 0; k < norm->K; k++) {
+        x[k] = sum_element(norm, k);
+        squares += (double)x[k] * (double)x[k];
+        if (norm->residual)
+            nib_store(norm->residual, norm->half, k, x[k]);
+    }
+    if (!norm->gain)
+        return;
+    const float factor = (float)(1 / sqrt(squares / (double)norm->K + norm->epsilon));
+    for (size_t k = 0; k < norm->K; k++)
+        x[k] = x[k] * factor * nib_load(norm->gain, norm->half, k);
+}
+
+static float silu(float x)
+{
+    return (float)((double)x / (1 + exp(-(double)x)));
+}
+
+static float with_bias(float sum, const void *bias, bool half, size_t i)
+{
+    return bias ? sum + nib_load(bias, half, i) : sum;
+}
+
+static void finish(const nib_cpu_finish *f, const float *sums, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value = with_bias(sums[i], f->bias, f->half, i);
+        if (f->up)
+            value = silu(value) * with_bias(f->up[i], f->up_bias, f->half, i);
+        nib_store(f->out, f->half, i, value);
+    }
+}
+
+/* ---- weights ---- */
+
+static void dequantize_nbits(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
+{
+    const size_t blob_bytes = nib_nbits_blob_bytes(w->bits, w->block);
+    const uint8_t *row = w->codes + n * w->row_bytes;
+    size_t block = k0 / w->block, within = k0 % w->block;
+    while (count) {
+        const size_t here = count < w->block - within ? count : w->block - within;
+        const float scale = nib_load(w->scales, w->half_scales, n * w->blocks + block);
+        const uint8_t *blob = row + block * blob_bytes;
+        for (size_t i = 0; i < here; i++)
+            *out++ = nib_nbits_value(blob, w->bits, within + i, scale);
+        count -= here;
+        within = 0;
+        block++;
+    }
+}
+
+static void dequantize_bnb4(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
+{
+    size_t flat = n * w->K + k0;
+    while (count) {
+        const size_t left = w->block - flat % w->block;
+        const size_t here = count < left ? count : left;
+        const float scale = nib_load(w->scales, w->half_scales, flat / w->block);
+        for (size_t i = 0; i < here; i++)
+            *out++ = w->codebook[nib_bnb4_code(w->codes, flat + i)] * scale;
+        count -= here;
+        flat += here;
+    }
+}
+
+void nib_scalar_dequantize(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
+{
+    if (w->codebook)
+        dequantize_bnb4(w, n, k0, count, out);
+    else
+        dequantize_nbits(w, n, k0, count, out);
+}
+
+float nib_scalar_dot(const nib_cpu_weights *w, size_t n, const float *x)
+{
+    float values[PIECE];
+    float sum = 0;
+    for (size_t k = 0; k < w->K; k += PIECE) {
+        const size_t count = w->K - k < PIECE ? w->K - k : PIECE;
+        nib_scalar_dequantize(w, n, k, count, values);
+        float piece = 0;
+        for (size_t i = 0; i < count; i++)
+            piece += values[i] * x[k + i];
+        sum += piece;
+    }
+    return sum;
+}
+
+/* ---- decode ---- */
+
+static size_t arranged_floats(const nib_cpu_weights *w)
+{
+    (void)w;
+    return 0;
+}
+
+static void arrange(const nib_cpu_weights *w, const float *x, size_t m, float *arranged)
+{
+    (void)w;
+    (void)x;
+    (void)m;
+    (void)arranged;
+}
+
+static void decode(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
+                   float *y, size_t y_stride)
+{
+    (void)arranged;
+    for (size_t i = 0; i < m; i++) {
+        for (size_t n = n0; n < n1; n++)
+            y[i * y_stride + n - n0] = nib_scalar_dot(w, n, x + i * w->K);
+    }
+}
+
+/* ---- prefill ---- */
+
+static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
+{
+    float values[TILE_K];
+    for (size_t j = 0; j < TILE_N; j++) {
+        if (n0 + j < w->N)
+            nib_scalar_dequantize(w, n0 + j, k0, kc, values);
+        for (size_t k = 0; k < kc; k++)
+            out[k * TILE_N + j] = n0 + j < w->N ? values[k] : 0;
+    }
+}
+
+static void tile(size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+{
+    float sums[TILE_M * TILE_N] = {0};
+    for (size_t k = 0; k < kc; k++) {
+        for (size_t i = 0; i < TILE_M; i++) {
+            for (size_t j = 0; j < TILE_N; j++)
+                sums[i * TILE_N + j] += a[k * TILE_M + i] * weights[k * TILE_N + j];
+        }
+    }
+    for (size_t i = 0; i < TILE_M * TILE_N; i++)
+        c[i] = accumulate ? c[i] + sums[i] : sums[i];
+}
+
+const nib_cpu_row nib_cpu_scalar = {
+    .name = "scalar",
+    .needs = 0,
+    .normalize = normalize,
+    .finish = finish,
+    .dequantize = nib_scalar_dequantize,
+    .arranged_floats = arranged_floats,
+    .arrange = arrange,
+    .decode = decode,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .panel = panel,
+    .tile = tile,
+};
