@@ -58,7 +58,9 @@ typedef struct nib_plan_pass {
     nib_plan_uniform *uniforms;
     size_t uniform_count;
     nib_str declarations; /* 4.7 */
-    nib_scope scope;      /* what the template sees, env included */
+    const nib_map *derive;    /* every derive the pass sees, its own included */
+    const nib_map *constants; /* list dialect: likewise; NULL in the map dialect */
+    nib_scope scope;          /* what the template sees, env included */
 } nib_plan_pass;
 
 typedef struct nib_rejection {
@@ -72,6 +74,7 @@ struct nib_plan {
     nib_context *context;
     nib_arena arena;
     const nib_variant *variant; /* NULL only for a relaxed plan without an eligible variant */
+    const char *variant_id;     /* NULL likewise */
     bool demoted;
     bool relaxed;
     nib_rejection *rejected; /* in tried order */
@@ -82,6 +85,7 @@ struct nib_plan {
     nib_map *arguments;
     nib_map *tunables;   /* effective for the chosen variant */
     nib_map *derive;     /* manifest and variant derives */
+    nib_map *constants;  /* list dialect: manifest and variant constants; NULL in the map dialect */
     nib_plan_intermediate *intermediates;
     size_t intermediate_count;
     nib_plan_pass *passes;
