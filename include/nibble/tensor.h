@@ -89,6 +89,10 @@ NIB_API const nib_tensor_desc *nib_tensor_describe(const nib_tensor *tensor);
 NIB_API void *nib_tensor_data(nib_tensor *tensor);
 NIB_API size_t nib_tensor_bytes(const nib_tensor *tensor);
 
+/* Promise that the host memory will not change (or take the promise back): devices then keep their copy of it instead of
+ * sending it again on every run. Meant for weights. */
+NIB_API void nib_tensor_set_constant(nib_tensor *tensor, bool constant);
+
 /* IEEE binary16 <-> binary32. To half: round to nearest even, subnormals kept, overflow to infinity. */
 NIB_API uint16_t nib_half_from_float(float value);
 NIB_API float nib_half_to_float(uint16_t half);
