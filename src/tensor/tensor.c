@@ -135,8 +135,3 @@ void nib_tensor_set_constant(nib_tensor *tensor, bool constant)
 {
     tensor->constant = constant;
 }
-
-void nib_tensor_set_constant(nib_tensor *tensor, bool constant)
-{
-    tensor->constant = constant;
-}
