@@ -25,7 +25,8 @@ typedef enum cli_option_kind {
 #define CLI_OPTION_MAP(XX)                                                                         \
     XX(IN, "in", REPEAT, "KEY=SPEC",                                                               \
        "Bind an input. KEY is the bind key or the ONNX name; SPEC is FILE.npy, FILE.npz:member, "  \
-       "FILE.safetensors:tensor, FILE.gguf:tensor, or a fill such as float32[2,3]=0.5.")           \
+       "FILE.safetensors:tensor, FILE.gguf:tensor, or a literal: float32[2,3]=0.5, uint8[2]=1,2, " \
+       "float32[8]=rand:7.")                                                                       \
     XX(TENSOR, "tensor", REPEAT, "KEY=DTYPE[SHAPE]",                                               \
        "Name a tensor of the call by dtype and shape, e.g. aT=float32[2,576].")                    \
     XX(ATTR, "attr", REPEAT, "NAME=VALUE",                                                         \

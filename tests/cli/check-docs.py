@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hold the documents against the tool.
+
+  check-docs.py NIBBLE            compare
+  check-docs.py NIBBLE --write    bring the reference in docs/cli.md up to date
+
+The reference part of docs/cli.md is what `nibble help --markdown` prints, and the manual page must be free of troff errors where
+man is there to say so. Ends with "N passed, N failed".
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DOC = ROOT / "docs" / "cli.md"
+BEGIN, END = "<!-- reference: begin -->\n", "<!-- reference: end -->\n"
+
+
+def help_text(nibble, option):
+    return subprocess.run([nibble, "help", option], check=True, capture_output=True, text=True).stdout
+
+
+def check_reference(nibble, write):
+    text = DOC.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    wanted = f"{before}{BEGIN}\n{help_text(nibble, '--markdown')}\n{END}{after}"
+    if write:
+        DOC.write_text(wanted)
+    return [] if write or text == wanted else ["docs/cli.md is out of date: run tests/cli/check-docs.py NIBBLE --write"]
+
+
+def check_manual(nibble):
+    page = help_text(nibble, "--man")
+    wrong = [] if page.startswith(".TH NIBBLE 1") else ["the manual page has no title"]
+    if shutil.which("groff"):
+        result = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z"], input=page, capture_output=True, text=True)
+        wrong += result.stderr.splitlines()
+    return wrong
+
+
+def check_commands(nibble):
+    """Each command of the overview has a section, and --help works for it."""
+    reference = help_text(nibble, "--markdown")
+    overview = subprocess.run([nibble, "--help"], check=True, capture_output=True, text=True).stdout
+    commands = [line.split()[0] for line in overview.split("commands:\n")[1].splitlines() if line.startswith("  ")]
+    wrong = [] if len(commands) >= 8 else ["commands are missing in the overview"]
+    for command in commands:
+        shown = subprocess.run([nibble, command, "--help"], capture_output=True, text=True)
+        if f"### `nibble {command}" not in reference or not shown.stdout.startswith(f"usage: nibble {command}"):
+            wrong.append(f"{command}: no help")
+    return wrong
+
+
+def main():
+    nibble = sys.argv[1]
+    checks = [check_reference(nibble, "--write" in sys.argv), check_manual(nibble), check_commands(nibble)]
+    for wrong in checks:
+        for line in wrong:
+            print(line)
+    failed = sum(bool(wrong) for wrong in checks)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
