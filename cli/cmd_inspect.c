@@ -73,28 +73,28 @@ static void print_ports(const nib_package *package, bool outputs, const char *ti
     }
 }
 
+static void print_attribute(const char *name, const json_t *attribute, const json_t *constraint)
+{
+    bool first = true;
+    print_name(name, "");
+    print_member(attribute, "default", "default", &first);
+    if (first)
+        printf(json_is_true(json_object_get(constraint, "required")) ? "required" : "no default");
+    first = false;
+    print_member(constraint, "values", "one of", &first);
+    print_description(attribute);
+    putchar('\n');
+}
+
 static void print_attributes(const json_t *contract)
 {
     const char *name;
     json_t *attribute, *attributes = json_object_get(contract, "attributes");
+    const json_t *constraints = json_object_get(contract, "attributeConstraints");
     if (json_object_size(attributes))
         puts("attributes");
     json_object_foreach(attributes, name, attribute)
-    {
-        const bool required = json_is_true(json_object_get(attribute, "required"));
-        bool first = true;
-        print_name(name, "");
-        if (required) {
-            printf("required");
-            first = false;
-        }
-        print_member(attribute, "default", "default", &first);
-        print_member(attribute, "values", "one of", &first);
-        if (first)
-            printf("no default");
-        print_description(attribute);
-        putchar('\n');
-    }
+        print_attribute(name, attribute, json_object_get(constraints, name));
 }
 
 static void print_arguments(const json_t *contract)
@@ -108,8 +108,9 @@ static void print_arguments(const json_t *contract)
         bool first = true;
         print_name(name, "");
         print_member(argument, "kind", "kind", &first);
-        print_member(argument, "required", "required", &first);
+        printf(json_is_false(json_object_get(argument, "required")) ? ", optional" : ", required");
         print_member(argument, "oneOf", "one of", &first);
+        print_description(argument);
         putchar('\n');
     }
 }
@@ -147,21 +148,24 @@ static void print_list(const json_t *object, const char *member, const char *lab
     }
 }
 
-static void print_passes(const json_t *variant)
+/* A repeat group stands for passes of its own (format 2.A.13). */
+static void print_passes(const json_t *passes, int depth)
 {
     size_t i;
     json_t *pass;
-    json_array_foreach(json_object_get(variant, "passes"), i, pass)
+    json_array_foreach(passes, i, pass)
     {
         const char *id = json_string_value(json_object_get(pass, "id"));
         const char *shader = json_string_value(json_object_get(pass, "shader"));
-        printf("    pass ");
+        printf("%*s%s ", 4 + 2 * depth, "", shader ? "pass" : "repeat");
         cli_print_clean(stdout, id ? id : "?");
         if (shader) {
             printf(": ");
             cli_print_clean(stdout, shader);
         }
         putchar('\n');
+        if (depth < 16)
+            print_passes(json_object_get(pass, "passes"), depth + 1);
     }
 }
 
@@ -182,7 +186,7 @@ static void print_variants(const json_t *contract)
         print_list(variant, "when", "when");
         print_list(variant, "demoteWhen", "demoted when");
         print_list(variant, "supersededBy", "superseded by");
-        print_passes(variant);
+        print_passes(json_object_get(variant, "passes"), 0);
     }
 }
 
@@ -221,7 +225,7 @@ static int run_inspect(cli_session *session)
     if (status != NIB_OK) {
         code = cli_fail(session, &error);
     } else if (session->json) {
-        puts(text);
+        cli_print_text(text);
     } else {
         json_t *contract = json_loads(text, 0, NULL);
         print_text(package, contract);

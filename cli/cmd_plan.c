@@ -53,27 +53,41 @@ static void print_rejected(const json_t *plan)
     }
 }
 
-/* {key: {dtype, shape}} as "key float32[2,3]". */
-static void print_tensors(const json_t *plan, const char *member, const char *title)
+/* A row "name float32[2,3]". */
+static void print_desc(const char **title, const char *name, const json_t *tensor)
 {
-    void *it = json_object_iter(json_object_get(plan, member));
-    for (; it; it = json_object_iter_next(json_object_get(plan, member), it)) {
-        const json_t *tensor = json_object_iter_value(it);
-        print_row(&title, json_object_iter_key(it));
-        printf(" %s", text_member(tensor, "dtype"));
-        print_value(json_object_get(tensor, "shape"));
-        putchar('\n');
-    }
+    print_row(title, name);
+    printf(" %s", text_member(tensor, "dtype"));
+    print_value(json_object_get(tensor, "shape"));
+    putchar('\n');
 }
 
-static void print_derive(const json_t *plan)
+static void print_outputs(const json_t *plan)
 {
-    const char *title = "derive";
-    void *it = json_object_iter(json_object_get(plan, "derive"));
-    for (; it; it = json_object_iter_next(json_object_get(plan, "derive"), it)) {
-        print_row(&title, json_object_iter_key(it));
+    const char *title = "outputs", *key;
+    json_t *tensor, *outputs = json_object_get(plan, "outputs");
+    json_object_foreach(outputs, key, tensor) print_desc(&title, key, tensor);
+}
+
+static void print_intermediates(const json_t *plan)
+{
+    const char *title = "scratch";
+    size_t i;
+    json_t *tensor;
+    json_array_foreach(json_object_get(plan, "intermediates"), i, tensor)
+        print_desc(&title, text_member(tensor, "id"), tensor);
+}
+
+/* {name: value} as "name = value". */
+static void print_values(const json_t *plan, const char *member, const char *title)
+{
+    const char *name;
+    json_t *value, *values = json_object_get(plan, member);
+    json_object_foreach(values, name, value)
+    {
+        print_row(&title, name);
         fputs(" = ", stdout);
-        print_value(json_object_iter_value(it));
+        print_value(value);
         putchar('\n');
     }
 }
@@ -102,12 +116,14 @@ static void print_bindings(const json_t *pass)
 
 static void print_uniforms(const json_t *pass)
 {
-    void *it = json_object_iter(json_object_get(pass, "uniforms"));
-    for (; it; it = json_object_iter_next(json_object_get(pass, "uniforms"), it)) {
+    const char *name;
+    json_t *bytes, *uniforms = json_object_get(pass, "uniforms");
+    json_object_foreach(uniforms, name, bytes)
+    {
         fputs("  uniform  ", stdout);
-        cli_print_clean(stdout, json_object_iter_key(it));
+        cli_print_clean(stdout, name);
         fputs(" = ", stdout);
-        cli_print_clean(stdout, json_string_value(json_object_iter_value(it)));
+        cli_print_clean(stdout, json_string_value(bytes));
         putchar('\n');
     }
 }
@@ -124,6 +140,8 @@ static void print_pass(const json_t *pass)
         fputs(axis ? " x " : " ", stdout);
         print_value(json_array_get(dispatch, axis));
     }
+    if (json_is_false(json_object_get(pass, "active")))
+        fputs(" (nothing to do)", stdout);
     putchar('\n');
     print_bindings(pass);
     print_uniforms(pass);
@@ -139,9 +157,12 @@ static void print_plan_text(const json_t *plan)
     print_row(&variant, text_member(plan, "variant")[0] ? text_member(plan, "variant") : "none");
     putchar('\n');
     print_rejected(plan);
-    print_tensors(plan, "outputs", "outputs");
-    print_tensors(plan, "intermediates", "scratch");
-    print_derive(plan);
+    print_values(plan, "attributes", "attribute");
+    print_values(plan, "args", "argument");
+    print_values(plan, "tunables", "tunable");
+    print_outputs(plan);
+    print_intermediates(plan);
+    print_values(plan, "derive", "derive");
     json_array_foreach(json_object_get(plan, "passes"), i, pass) print_pass(pass);
 }
 
@@ -152,7 +173,7 @@ static nib_status print_plan(cli_session *session, const nib_plan *plan, nib_err
     if (status != NIB_OK)
         return status;
     if (session->json) {
-        puts(text);
+        cli_print_text(text);
     } else {
         json_t *object = json_loads(text, 0, NULL);
         print_plan_text(object);

@@ -82,6 +82,14 @@ void cli_print_clean(FILE *out, const char *text)
     }
 }
 
+void cli_print_text(const char *text)
+{
+    const size_t length = strlen(text);
+    fputs(text, stdout);
+    if (length == 0 || text[length - 1] != '\n')
+        fputc('\n', stdout);
+}
+
 /* The source line, and the caret below it. */
 static void print_excerpt(const char *excerpt)
 {

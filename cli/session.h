@@ -39,6 +39,9 @@ void cli_note(const cli_session *session, const char *format, ...)
  * package. */
 void cli_print_clean(FILE *out, const char *text);
 
+/* Print text on standard output, with a line end if it has none. */
+void cli_print_text(const char *text);
+
 /* Print `object` as the one JSON object of the run and drop it. Returns CLI_OK. */
 int cli_print_json(json_t *object);
 /* A JSON string; bytes that are not UTF-8 (a path may have them) become question marks. */
