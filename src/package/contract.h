@@ -55,6 +55,7 @@ typedef enum nib_argument_kind { NIB_ARG_U32, NIB_ARG_I32, NIB_ARG_F32, NIB_ARG_
 
 typedef struct nib_argument {
     nib_str name;
+    nib_str description;
     nib_argument_kind kind;
     bool required;
     nib_value one_of; /* list, or undefined */
@@ -236,9 +237,13 @@ typedef struct nib_contract {
     size_t variant_count;
 } nib_contract;
 
-/* Validate a parsed manifest of either dialect (told apart by whether `inputs` is an array) into `arena`.
+/* Validate a parsed manifest of either dialect (told apart by whether `inputs` is an array) into `arena`. Strings and
+ * literals of the manifest are shared, so it must live as long as the contract.
  * errors: CONTRACT (JSON path set, message names the rule), SYNTAX (an expression), LIMIT, OUT_OF_MEMORY */
 nib_status nib_contract_read(nib_arena *arena, nib_value manifest, const nib_contract **out, nib_error *error);
+
+/* Equality of attribute values (2.A.5): numbers when their float32 roundings are equal, else type and value. */
+bool nib_attribute_values_equal(nib_value a, nib_value b);
 
 /* The contract as JSON for people and tools. */
 nib_status nib_contract_json(nib_arena *arena, const nib_contract *contract, nib_value *out, nib_error *error);
