@@ -73,6 +73,9 @@ nib_status nib_jinja_parse_expression(nib_arena *arena, nib_str text, const char
 nib_status nib_jinja_parse_template(nib_arena *arena, nib_str text, const char *name,
                                     const nib_program **out, nib_error *error);
 
+/* The name that the program was parsed under. */
+const char *nib_jinja_program_name(const nib_program *program);
+
 /* The free identifiers of an expression, each once, in order of first use. `only_tested` marks one
  * that occurs only directly under "is defined" / "is undefined" (format 3.6). */
 typedef struct nib_free_name {

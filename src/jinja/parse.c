@@ -37,7 +37,8 @@ static nib_status out_of_memory(parser *p)
 static nib_status fail_unexpected(parser *p, const char *wanted)
 {
     const token *t = p->next;
-    if (t->kind == TOKEN_END)
+    /* The closing tag of a manifest expression is not in its text. */
+    if (t->kind == TOKEN_END || t->offset >= p->program->text.len)
         return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, but the text ends here", wanted);
     if (t->kind == TOKEN_TEXT)
         return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, not plain text", wanted);

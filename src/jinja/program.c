@@ -180,6 +180,11 @@ const nib_free_name *nib_jinja_free_names(const nib_program *program, size_t *co
     return program->free_names;
 }
 
+const char *nib_jinja_program_name(const nib_program *program)
+{
+    return program->name;
+}
+
 /* ---- parsing ---- */
 
 static nib_status new_program(nib_arena *arena, nib_str text, const char *name, nib_program **out,

@@ -32,6 +32,8 @@ static nib_status compare(sorter *s, nib_value a, nib_value b, int *order)
         *order = x < y ? -1 : x > y ? 1 : 0;
     } else if (a.type == NIB_VALUE_STRING && b.type == NIB_VALUE_STRING) {
         *order = nib_jinja_compare_text(a.as.string, b.as.string, s->case_sensitive);
+    } else if (nib_value_is_absent(a) && a.type == b.type) {
+        *order = 0;
     } else {
         return nib_jinja_fail(s->m, "cannot sort %s against %s", nib_value_type_name(a),
                               nib_value_type_name(b));

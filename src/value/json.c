@@ -46,7 +46,8 @@ static nib_status convert_map(reader *r, json_t *json, unsigned depth, nib_value
         return out_of_memory(r);
     const char *name;
     json_t *member;
-    json_object_foreach(json, name, member) {
+    json_object_foreach(json, name, member)
+    {
         nib_value value;
         const nib_status status = convert(r, member, depth + 1, &value);
         if (status != NIB_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exact conversion between binary64 and decimal with a small fixed-size big integer. Simple and right for every input;
- * manifests hold few numbers, so speed does not matter here.
+ * Exact conversion between binary64 and decimal with a small fixed-size big integer. Simple and
+ * right for every input; manifests hold few numbers, so speed does not matter here.
  */
 #include "value/number.h"
 
@@ -158,9 +158,10 @@ static bool reaches(const big *a, const big *b, const big *limit, bool inclusive
     return inclusive ? order >= 0 : order > 0;
 }
 
-/* Steele and White's free-format algorithm: stop at the first digit from which the reader would round back to `number`
- * (a finite one above 0). `low` and `high` are the distances to the middle of the neighbouring doubles; the lower one is
- * half as far at a power of two, which is where fixed-precision loops go wrong. */
+/* Steele and White's free-format algorithm: stop at the first digit from which the reader would
+ * round back to `number` (a finite one above 0). `low` and `high` are the distances to the middle
+ * of the neighbouring doubles; the lower one is half as far at a power of two, which is where
+ * fixed-precision loops go wrong. */
 static decimal shorten(double number)
 {
     int exponent;
@@ -176,7 +177,8 @@ static decimal shorten(double number)
     if (narrow)
         big_shift_left(&high, 1);
 
-    decimal out = {.point = (int)floor(log10(number))}; /* off by one at most; both ways are fixed below */
+    decimal out = {
+        .point = (int)floor(log10(number))}; /* off by one at most; both ways are fixed below */
     if (out.point >= 0) {
         big_mul_pow10(&scale, out.point);
     } else {
@@ -203,7 +205,8 @@ static decimal shorten(double number)
         const bool low_ok = even ? order <= 0 : order < 0;
         const bool high_ok = reaches(&remainder, &high, &scale, even);
         if (low_ok || high_ok) {
-            /* Both neighbours in the last place read back: take the nearer one, an even digit on a tie. */
+            /* Both neighbours in the last place read back: take the nearer one, an even digit on a
+             * tie. */
             big twice = remainder;
             big_shift_left(&twice, 1);
             const int half = big_compare(&twice, &scale);
@@ -318,7 +321,8 @@ size_t nib_integer_format_exact(double number, char out[NIB_NUMBER_TEXT_BYTES])
 
 /* ---- reading ---- */
 
-/* More digits than any halfway point between doubles has (767), so the rest only matters as "not zero". */
+/* More digits than any halfway point between doubles has (767), so the rest only matters as "not
+ * zero". */
 enum { MAX_SIGNIFICANT_DIGITS = 780, MAX_EXPONENT = 100000 };
 
 /* digits * 10^exponent */
@@ -365,7 +369,8 @@ static bool scan_exponent(nib_str text, size_t *at, int *exponent)
     return true;
 }
 
-/* The 64 leading bits of a / b with a sticky lowest bit; the quotient is bits * 2^*exponent. a, b > 0. */
+/* The 64 leading bits of a / b with a sticky lowest bit; the quotient is bits * 2^*exponent. a, b >
+ * 0. */
 static uint64_t divide_to_bits(big a, big b, int *exponent)
 {
     const int shift = (int)big_bits(&b) - (int)big_bits(&a);
@@ -474,10 +479,10 @@ bool nib_number_parse(nib_str text, double *out)
 static size_t js_space_bytes(const char *text, size_t bytes)
 {
     static const char *const wide[] = {
-        "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83",
-        "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89",
-        "\xe2\x80\x8a", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80",
-        "\xef\xbb\xbf",
+        "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82",
+        "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87",
+        "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8", "\xe2\x80\xa9",
+        "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80", "\xef\xbb\xbf",
     };
     if (bytes == 0)
         return 0;
@@ -523,7 +528,8 @@ static int digit_of(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
 }
 
-/* 0x, 0o, 0b literals of ToNumber; exact up to rounding at 2^53, where each step rounds as a binary64. */
+/* 0x, 0o, 0b literals of ToNumber; exact up to rounding at 2^53, where each step rounds as a
+ * binary64. */
 static double parse_radix(nib_str digits, int radix)
 {
     big value = big_from(0);
