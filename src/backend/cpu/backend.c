@@ -121,7 +121,7 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
                                    &call->problem, error));
     snprintf(call->common.description, sizeof call->common.description,
              "%s, %s kernels, %s of %zu row%s, %zu bytes of scratch", device->common.description, device->row->name,
-             nib_cpu_method(&call->problem), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
+             nib_cpu_method(&call->problem, device->row), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
     return NIB_OK;
 }
 

@@ -91,16 +91,17 @@ static void make_panel(void *arg, size_t lane, size_t item)
     pack_rows(job, item, x, rows);
 }
 
-/* Sums of a block of activation panels with the weight rows at n0. */
-static void multiply(const prefill_job *job, const nib_cpu_weights *w, size_t n0, size_t panel0, size_t panels,
+/* Sums of a block of activation panels, of `rows` rows together, with the weight rows at n0. */
+static void multiply(const prefill_job *job, const nib_cpu_weights *w, size_t n0, size_t panel0, size_t rows,
                      float *weights, float *sums)
 {
     const nib_cpu_row *row = job->row;
     for (size_t k0 = 0; k0 < w->K; k0 += row->tile_k) {
         const size_t kc = least(row->tile_k, w->K - k0);
         row->panel(w, n0, k0, kc, weights);
-        for (size_t i = 0; i < panels; i++)
-            row->tile(kc, slice_panel(job, panel0 + i, k0, kc), weights, sums + i * row->tile_m * row->tile_n, k0 > 0);
+        for (size_t i = 0; i * row->tile_m < rows; i++)
+            row->tile(least(row->tile_m, rows - i * row->tile_m), kc, slice_panel(job, panel0 + i, k0, kc), weights,
+                      sums + i * row->tile_m * row->tile_n, k0 > 0);
     }
 }
 
@@ -120,11 +121,11 @@ static void multiply_block(void *arg, size_t lane, size_t item)
     float *weights = lane_scratch(job, lane);
     float *sums = weights + row->tile_k * row->tile_n;
     float *up = p->gated ? sums + job->block_panels * row->tile_m * row->tile_n : NULL;
-    multiply(job, &p->weights[which], n0, panel0, panels, weights, sums);
-    if (up)
-        multiply(job, &p->weights[1], n0, panel0, panels, weights, up);
-
     const size_t rows = least(panels * row->tile_m, p->M - m0);
+    multiply(job, &p->weights[which], n0, panel0, rows, weights, sums);
+    if (up)
+        multiply(job, &p->weights[1], n0, panel0, rows, weights, up);
+
     const size_t columns = least(row->tile_n, p->weights[which].N - n0);
     for (size_t i = 0; i < rows; i++)
         nib_cpu_store_row(p, row, which, m0 + i, n0, sums + i * row->tile_n, up ? up + i * row->tile_n : NULL, columns);

@@ -53,6 +53,6 @@ void nib_cpu_solve(const nib_cpu_problem *problem, const nib_cpu_row *row, const
                    const nib_cpu_workspace *space);
 
 /* "decode" or "prefill": how a problem will be solved, for descriptions. */
-const char *nib_cpu_method(const nib_cpu_problem *problem);
+const char *nib_cpu_method(const nib_cpu_problem *problem, const nib_cpu_row *row);
 
 #endif

@@ -8,6 +8,10 @@
 #include <string.h>
 
 const nib_cpu_row *const nib_cpu_rows[] = {
+#if defined(__x86_64__)
+    &nib_cpu_avx512,
+    &nib_cpu_avx2,
+#endif
     &nib_cpu_scalar,
 };
 const size_t nib_cpu_row_count = sizeof nib_cpu_rows / sizeof *nib_cpu_rows;

@@ -22,14 +22,14 @@ nib_cpu_weights nib_cpu_bnb4(size_t N, size_t K, int quant_type, size_t block, b
                              .N = N, .K = K, .block = block};
 }
 
-static bool is_decode(const nib_cpu_problem *p)
+static bool is_decode(const nib_cpu_problem *p, const nib_cpu_row *row)
 {
-    return p->M <= NIB_CPU_DECODE_ROWS;
+    return p->M <= NIB_CPU_DECODE_ROWS && row->streams(&p->weights[0]);
 }
 
-const char *nib_cpu_method(const nib_cpu_problem *problem)
+const char *nib_cpu_method(const nib_cpu_problem *problem, const nib_cpu_row *row)
 {
-    return is_decode(problem) ? "decode" : "prefill";
+    return is_decode(problem, row) ? "decode" : "prefill";
 }
 
 static bool decode_floats(const nib_cpu_problem *p, const nib_cpu_row *row, size_t *x, size_t *arranged)
@@ -51,7 +51,7 @@ nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator 
 {
     *space = (nib_cpu_workspace){.allocator = allocator};
     size_t x, arranged = 0, lane = 0;
-    const bool fits = is_decode(p) ? decode_floats(p, row, &x, &arranged) : nib_cpu_prefill_floats(p, row, &x, &lane);
+    const bool fits = is_decode(p, row) ? decode_floats(p, row, &x, &arranged) : nib_cpu_prefill_floats(p, row, &x, &lane);
     if (!fits || !nib_size_align(x, ALIGN_FLOATS, &x) || !nib_size_align(arranged, ALIGN_FLOATS, &arranged) ||
         !nib_size_align(lane, ALIGN_FLOATS, &lane) || !total_bytes(x, arranged, lane, pool->lanes, &space->bytes))
         return nib_fail(error, NIB_LIMIT, "the scratch memory for %zu rows of %zu activations is too large", p->M, p->K);
@@ -115,7 +115,7 @@ void nib_cpu_solve(const nib_cpu_problem *problem, const nib_cpu_row *row, const
 {
     if (problem->M == 0)
         return;
-    if (is_decode(problem))
+    if (is_decode(problem, row))
         nib_cpu_decode(problem, row, pool, space);
     else
         nib_cpu_prefill(problem, row, pool, space);

@@ -371,7 +371,7 @@ void nib_wgpu_release(nib_call *common)
 nib_status nib_webgpu_prepare(nib_device *common, const nib_plan *const *plans, size_t count, nib_call **calls,
                               nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     for (size_t i = 0; i < count; i++)
         calls[i] = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));

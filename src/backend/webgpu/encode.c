@@ -27,7 +27,7 @@ void nib_wgpu_record(const nib_wgpu_call *call, WGPUComputePassEncoder pass, siz
 static nib_status ready_to_encode(nib_call *common, nib_error *error)
 {
     nib_wgpu_call *call = (nib_wgpu_call *)common;
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common->device, &device, error));
     NIB_TRY(nib_wgpu_check(device, error));
     if (call->waits)
@@ -70,7 +70,7 @@ static void submit(nib_wgpu_device *device, WGPUCommandEncoder encoder)
 
 nib_status nib_webgpu_submit(nib_device *common, nib_call *const *calls, size_t count, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     for (size_t i = 0; i < count; i++)
         NIB_TRY(ready_to_encode(calls[i], error));

@@ -239,7 +239,7 @@ nib_status nib_wgpu_link(nib_wgpu_call *call, bool refresh, nib_error *error)
 
 nib_status nib_webgpu_call_upload(nib_call *common, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common->device, &device, error));
     NIB_TRY(nib_wgpu_check(device, error));
     return nib_wgpu_link((nib_wgpu_call *)common, false, error);

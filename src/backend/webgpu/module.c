@@ -35,14 +35,14 @@ nib_status nib_webgpu_device_handles(const nib_device *device, nib_webgpu_handle
 
 nib_status nib_webgpu_device_status(nib_device *common, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     return nib_wgpu_check(device, error);
 }
 
 nib_status nib_webgpu_device_recover(nib_device *common, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     nib_wgpu_fault_clear(&device->fault);
     return nib_wgpu_check(device, error);
@@ -50,7 +50,7 @@ nib_status nib_webgpu_device_recover(nib_device *common, nib_error *error)
 
 void nib_webgpu_set_timeout(nib_device *common, uint32_t milliseconds)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     if (nib_wgpu_of(common, &device, NULL) != NIB_OK)
         return;
     device->sync.timeout_ns = (uint64_t)(milliseconds ? milliseconds : NIB_WGPU_DEFAULT_TIMEOUT_MS) * 1000000u;
@@ -58,7 +58,7 @@ void nib_webgpu_set_timeout(nib_device *common, uint32_t milliseconds)
 
 nib_status nib_webgpu_wait(nib_device *common, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     return nib_wgpu_wait_idle(device, error);
 }

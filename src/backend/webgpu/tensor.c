@@ -72,7 +72,7 @@ static nib_status adopt_new_buffer(nib_wgpu_device *device, nib_tensor *tensor, 
 nib_status nib_webgpu_tensor_create(nib_device *common, const nib_tensor_desc *desc, nib_webgpu_layout layout,
                                     nib_tensor **out, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     nib_wgpu_layout form;
     *out = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
@@ -113,7 +113,7 @@ nib_status nib_webgpu_tensor_wrap(nib_device *common, WGPUBuffer buffer, uint64_
                                   const nib_tensor_desc *desc, nib_webgpu_layout layout, nib_tensor **out,
                                   nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     nib_wgpu_layout form;
     nib_wgpu_copy *copy;
     *out = NULL;
@@ -137,7 +137,7 @@ nib_status nib_webgpu_tensor_wrap(nib_device *common, WGPUBuffer buffer, uint64_
 nib_status nib_webgpu_tensor_buffer(nib_device *common, nib_tensor *tensor, nib_webgpu_layout layout,
                                     WGPUBuffer *buffer, uint64_t *offset, uint64_t *size, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     nib_wgpu_layout form;
     nib_wgpu_copy *copy;
     NIB_TRY(nib_wgpu_of(common, &device, error));
@@ -180,7 +180,7 @@ static nib_wgpu_copy *first_on(const nib_wgpu_device *device, const nib_tensor *
 nib_status nib_webgpu_tensor_write(nib_device *common, nib_tensor *tensor, const void *data, size_t bytes,
                                    nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     NIB_TRY(nib_wgpu_check(device, error));
     NIB_TRY(check_host_bytes(tensor, data, bytes, error));
@@ -209,7 +209,7 @@ static nib_wgpu_copy *filled_on(const nib_wgpu_device *device, const nib_tensor 
 
 nib_status nib_webgpu_tensor_read(nib_device *common, nib_tensor *tensor, void *data, size_t bytes, nib_error *error)
 {
-    nib_wgpu_device *device;
+    nib_wgpu_device *device = NULL;
     NIB_TRY(nib_wgpu_of(common, &device, error));
     NIB_TRY(nib_wgpu_check(device, error));
     NIB_TRY(check_host_bytes(tensor, data, bytes, error));

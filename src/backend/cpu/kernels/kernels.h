@@ -67,7 +67,9 @@ typedef struct nib_cpu_row {
     void (*dequantize)(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
 
     /* Decode: y[m*y_stride + n - n0] for the rows [n0, n1) of the weights and m activation rows (1..8). `x` is [m][K];
-     * `arranged` is what arrange() made of it, arranged_floats(w) * m floats, aligned to 64 bytes. */
+     * `arranged` is what arrange() made of it, arranged_floats(w) * m floats, aligned to 64 bytes. Called for weights
+     * that the row streams; others are multiplied through panels. */
+    bool (*streams)(const nib_cpu_weights *w);
     size_t (*arranged_floats)(const nib_cpu_weights *w);
     void (*arrange)(const nib_cpu_weights *w, const float *x, size_t m, float *arranged);
     void (*decode)(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
@@ -77,14 +79,16 @@ typedef struct nib_cpu_row {
     size_t tile_m, tile_n, tile_k;
     /* panel[k][j] = weight[n0+j][k0+k]; zero for n0+j >= N. 64-byte aligned. */
     void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *panel);
-    /* c[i*tile_n + j] (+)= sum over k of a[k*tile_m + i] * panel[k*tile_n + j]. 64-byte aligned. */
-    void (*tile)(size_t kc, const float *a, const float *panel, float *c, bool accumulate);
+    /* c[i*tile_n + j] (+)= sum over k of a[k*tile_m + i] * panel[k*tile_n + j] for i < rows; c is 64-byte aligned. */
+    void (*tile)(size_t rows, size_t kc, const float *a, const float *panel, float *c, bool accumulate);
 } nib_cpu_row;
 
 /* The rows that this build has, best first; the last one is scalar and needs nothing. */
 extern const nib_cpu_row *const nib_cpu_rows[];
 extern const size_t nib_cpu_row_count;
 
+extern const nib_cpu_row nib_cpu_avx512;
+extern const nib_cpu_row nib_cpu_avx2;
 extern const nib_cpu_row nib_cpu_scalar;
 
 /* The numeric truth for one output: dequantize, multiply, sum in float32 by blocks. */

@@ -118,6 +118,12 @@ float nib_scalar_dot(const nib_cpu_weights *w, size_t n, const float *x)
 
 /* ---- decode ---- */
 
+static bool streams(const nib_cpu_weights *w)
+{
+    (void)w;
+    return true;
+}
+
 static size_t arranged_floats(const nib_cpu_weights *w)
 {
     (void)w;
@@ -155,16 +161,16 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, flo
     }
 }
 
-static void tile(size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+static void tile(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
 {
     float sums[TILE_M * TILE_N] = {0};
     for (size_t k = 0; k < kc; k++) {
-        for (size_t i = 0; i < TILE_M; i++) {
+        for (size_t i = 0; i < rows; i++) {
             for (size_t j = 0; j < TILE_N; j++)
                 sums[i * TILE_N + j] += a[k * TILE_M + i] * weights[k * TILE_N + j];
         }
     }
-    for (size_t i = 0; i < TILE_M * TILE_N; i++)
+    for (size_t i = 0; i < rows * TILE_N; i++)
         c[i] = accumulate ? c[i] + sums[i] : sums[i];
 }
 
@@ -174,6 +180,7 @@ const nib_cpu_row nib_cpu_scalar = {
     .normalize = normalize,
     .finish = finish,
     .dequantize = nib_scalar_dequantize,
+    .streams = streams,
     .arranged_floats = arranged_floats,
     .arrange = arrange,
     .decode = decode,

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The AVX-512 row (F, BW, DQ, VL).
+ *
+ * Codes are worked on as 32-bit words: a register holds 16 words, and shifting all of them brings the next code of each
+ * to the bottom, where a 16-entry look-up (vpermps, which reads only the lowest 4 bits) or a signed shift makes it a
+ * float32. In decode the 16 words follow each other in a row, and arrange() puts the activations into the order in which
+ * that yields codes; in a panel they belong to 16 rows.
+ */
+#include "vec_avx512.h"
+
+enum { WORDS = 16, MAX_PER_WORD = 16, TILE_M = 12, TILE_N = 32, TILE_K = 256 };
+
+#include "elementwise.h"
+#include "kernels.h"
+#include "unroll.h"
+#include "view.h"
+
+/* Where code j of a word is: low bits first, but the high nibble of a byte first in bnb4. */
+static inline unsigned shift_of(bool codebook, int bits, int j)
+{
+    return codebook ? (unsigned)(j / 2 * 8 + (j % 2 ? 0 : 4)) : (unsigned)(bits * j);
+}
+
+/* Values by the lowest four bits of a word; for 2-bit codes the upper two do not matter. */
+static inline __m512 make_table(const nib_cpu_weights *w)
+{
+    float table[16];
+    for (int i = 0; i < 16; i++)
+        table[i] = w->codebook ? w->codebook[i] : w->bits == 2 ? (float)(i % 4 - 2) : (float)(i - 8);
+    return _mm512_loadu_ps(table);
+}
+
+/* Code j of each word as a float32, before scaling. */
+static inline __m512 expand(__m512i words, bool codebook, int bits, int j, __m512 table)
+{
+    if (bits < 8)
+        return _mm512_permutexvar_ps(_mm512_srli_epi32(words, shift_of(codebook, bits, j)), table);
+    const __m512i flipped = _mm512_xor_si512(words, _mm512_set1_epi32((int)0x80808080u)); /* code - 128 */
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(flipped, (unsigned)(24 - 8 * j)), 24));
+}
+
+/* ---- decode ---- */
+
+static bool streams(const nib_cpu_weights *w)
+{
+    return has_whole_words(w) && w->block >= 16;
+}
+
+static size_t codes_per_chunk(const nib_cpu_weights *w)
+{
+    return WORDS * 32 / (size_t)w->bits;
+}
+
+static size_t chunk_count(const nib_cpu_weights *w)
+{
+    return (w->K + codes_per_chunk(w) - 1) / codes_per_chunk(w);
+}
+
+static size_t arranged_floats(const nib_cpu_weights *w)
+{
+    return chunk_count(w) * codes_per_chunk(w);
+}
+
+/* For each chunk and row: vector j holds the activations of code j of the 16 words. */
+static void arrange(const nib_cpu_weights *w, const float *x, size_t m, float *arranged)
+{
+    const size_t per_word = 32 / (size_t)w->bits;
+    for (size_t k0 = 0; k0 < w->K; k0 += codes_per_chunk(w)) {
+        for (size_t row = 0; row < m; row++) {
+            for (size_t j = 0; j < per_word; j++) {
+                for (size_t word = 0; word < WORDS; word++) {
+                    const size_t k = k0 + word * per_word + j;
+                    *arranged++ = k < w->K ? x[row * w->K + k] : 0;
+                }
+            }
+        }
+    }
+}
+
+/* The scales of a chunk: word i takes the scale number i * per_word / block of it. */
+typedef struct chunk_scales {
+    __m512i index;
+    size_t per_chunk; /* scales of a chunk; 0: a block is a chunk or more */
+    unsigned shift;   /* then chunk c is in block c >> shift */
+} chunk_scales;
+
+static chunk_scales plan_scales(const nib_cpu_weights *w)
+{
+    const size_t codes = codes_per_chunk(w), per_word = 32 / (size_t)w->bits;
+    int index[WORDS];
+    for (size_t i = 0; i < WORDS; i++)
+        index[i] = (int)(w->block < codes ? i * per_word / w->block : 0);
+    chunk_scales s = {_mm512_loadu_si512(index), w->block < codes ? codes / w->block : 0, 0};
+    while ((codes << s.shift) < w->block)
+        s.shift++;
+    return s;
+}
+
+/* The scales of chunk c of a row whose scales start at `row`; zero for blocks past the row's `count`. */
+static inline __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row, size_t count,
+                                       size_t c)
+{
+    const size_t first = s->per_chunk ? c * s->per_chunk : c >> s->shift;
+    const size_t left = count - first, wanted = s->per_chunk ? s->per_chunk : 1;
+    const __mmask16 mask = (__mmask16)((1u << (left < wanted ? left : wanted)) - 1);
+    const char *from = (const char *)w->scales + (row + first) * (w->half_scales ? 2 : 4);
+    const __m512 scales = w->half_scales ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from))
+                                         : _mm512_maskz_loadu_ps(mask, from);
+    return _mm512_permutexvar_ps(s->index, scales);
+}
+
+/* Words of a chunk that a row really has. */
+static inline __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
+{
+    if (bytes_left >= 4 * WORDS)
+        return _mm512_loadu_si512(codes);
+    return _mm512_maskz_loadu_epi32((__mmask16)((1u << bytes_left / 4) - 1), codes);
+}
+
+/* Dot products of one weight row with m activation rows. The scale goes to the sums of a chunk when there is one
+ * activation row, to the weights when there are several. */
+static inline void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view,
+                           const chunk_scales *plan, __m512 table, size_t n, const float *x, size_t m, __m512 *total)
+{
+    const int per_word = 32 / bits;
+    const uint8_t *codes = view->codes + n * view->row_bytes;
+    const size_t chunks = chunk_count(w);
+    UNROLL for (size_t row = 0; row < NIB_CPU_DECODE_ROWS; row++)
+        total[row] = _mm512_setzero_ps();
+    for (size_t c = 0; c < chunks; c++, x += m * WORDS * (size_t)per_word) {
+        const __m512i words = load_chunk(codes + c * 4 * WORDS, view->row_bytes - c * 4 * WORDS);
+        _mm_prefetch((const char *)((uintptr_t)codes + c * 4 * WORDS + 1024), _MM_HINT_T0);
+        const __m512 scale = load_chunk_scales(w, plan, n * view->row_scales, view->row_scales, c);
+        if (m == 1) {
+            __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+            UNROLL for (int j = 0; j < per_word; j++)
+                sum[j % 2] = _mm512_fmadd_ps(expand(words, codebook, bits, j, table), _mm512_load_ps(x + j * WORDS),
+                                             sum[j % 2]);
+            total[0] = _mm512_fmadd_ps(_mm512_add_ps(sum[0], sum[1]), scale, total[0]);
+            continue;
+        }
+        UNROLL for (int j = 0; j < per_word; j++) {
+            const __m512 v = _mm512_mul_ps(expand(words, codebook, bits, j, table), scale);
+            UNROLL for (size_t row = 0; row < m; row++)
+                total[row] = _mm512_fmadd_ps(v, _mm512_load_ps(x + (row * (size_t)per_word + (size_t)j) * WORDS),
+                                             total[row]);
+        }
+    }
+}
+
+static inline void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const float *arranged, size_t m,
+                             size_t n0, size_t n1, float *y, size_t y_stride)
+{
+    const row_view view = view_rows(w);
+    const chunk_scales plan = plan_scales(w);
+    const __m512 table = make_table(w);
+    for (size_t n = n0; n < n1; n++) {
+        __m512 total[NIB_CPU_DECODE_ROWS];
+        dot_row(w, codebook, bits, &view, &plan, table, n, arranged, m, total);
+        UNROLL for (size_t row = 0; row < m; row++)
+            y[row * y_stride + n - n0] = _mm512_reduce_add_ps(total[row]);
+    }
+}
+
+/* A constant m and format, so that each has code of its own with its sums in registers. */
+#define DECODE_FOR(count)                                                                          \
+    case count:                                                                                    \
+        if (w->codebook)                                                                           \
+            decode_as(w, true, 4, arranged, count, n0, n1, y, y_stride);                           \
+        else if (w->bits == 4)                                                                     \
+            decode_as(w, false, 4, arranged, count, n0, n1, y, y_stride);                          \
+        else if (w->bits == 2)                                                                     \
+            decode_as(w, false, 2, arranged, count, n0, n1, y, y_stride);                          \
+        else                                                                                       \
+            decode_as(w, false, 8, arranged, count, n0, n1, y, y_stride);                          \
+        break
+
+static void decode(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
+                   float *y, size_t y_stride)
+{
+    (void)x;
+    switch (m) {
+        DECODE_FOR(1);
+        DECODE_FOR(2);
+        DECODE_FOR(3);
+        DECODE_FOR(4);
+        DECODE_FOR(5);
+        DECODE_FOR(6);
+        DECODE_FOR(7);
+        DECODE_FOR(8);
+    }
+}
+
+/* ---- prefill: panels ---- */
+
+/* 16 rows of 16 words -> 16 words of 16 rows. */
+static inline void transpose_words(__m512i *r)
+{
+    __m512i a[16];
+    UNROLL for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + q]: word q of each lane, of rows i .. i+3 */
+        r[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    UNROLL for (int q = 0; q < 4; q++) {
+        const __m512i even_low = _mm512_shuffle_i32x4(r[q], r[q + 4], 0x88);
+        const __m512i odd_low = _mm512_shuffle_i32x4(r[q], r[q + 4], 0xdd);
+        const __m512i even_high = _mm512_shuffle_i32x4(r[q + 8], r[q + 12], 0x88);
+        const __m512i odd_high = _mm512_shuffle_i32x4(r[q + 8], r[q + 12], 0xdd);
+        a[q] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+        a[q + 8] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+        a[q + 4] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+        a[q + 12] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+    }
+    UNROLL for (int i = 0; i < 16; i++)
+        r[i] = a[i];
+}
+
+/* Sixteen weight rows of a panel; rows past the end repeat the last one with a scale of zero. */
+typedef struct panel_rows {
+    const uint8_t *codes[WORDS];
+    size_t scale[WORDS];
+    size_t valid;
+} panel_rows;
+
+static panel_rows find_rows(const nib_cpu_weights *w, size_t n0)
+{
+    const row_view view = view_rows(w);
+    panel_rows rows;
+    rows.valid = n0 >= w->N ? 0 : w->N - n0 < WORDS ? w->N - n0 : WORDS;
+    for (size_t i = 0; i < WORDS; i++) {
+        const size_t n = n0 + i < w->N ? n0 + i : w->N - 1;
+        rows.codes[i] = view.codes + n * view.row_bytes;
+        rows.scale[i] = n * view.row_scales;
+    }
+    return rows;
+}
+
+static inline __m512 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
+{
+    if (w->half_scales) {
+        uint16_t scales[WORDS] = {0};
+        for (size_t i = 0; i < rows->valid; i++)
+            memcpy(&scales[i], (const char *)w->scales + 2 * (rows->scale[i] + block), 2);
+        return vec_load_half(scales);
+    }
+    float scales[WORDS] = {0};
+    for (size_t i = 0; i < rows->valid; i++)
+        memcpy(&scales[i], (const char *)w->scales + 4 * (rows->scale[i] + block), 4);
+    return vec_load(scales);
+}
+
+static inline void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, size_t n0, size_t k0, size_t kc,
+                                    float *out)
+{
+    const panel_rows rows = find_rows(w, n0);
+    const __m512 table = make_table(w);
+    const size_t per_word = 32 / (size_t)bits;
+    __m512 scale = _mm512_setzero_ps();
+    for (size_t k = 0; k < kc; k += WORDS * per_word) {
+        const size_t left = (kc - k + per_word - 1) / per_word;
+        const size_t count = left < WORDS ? left : WORDS;
+        const __mmask16 mask = (__mmask16)((1u << count) - 1);
+        __m512i words[WORDS];
+        UNROLL for (int i = 0; i < WORDS; i++)
+            words[i] = _mm512_maskz_loadu_epi32(mask, rows.codes[i] + (k0 + k) / per_word * 4);
+        transpose_words(words);
+        for (size_t i = 0; i < count; i++) {
+            const size_t at = k + i * per_word;
+            if (at == 0 || (k0 + at) % w->block == 0)
+                scale = block_scales(w, &rows, (k0 + at) / w->block);
+            UNROLL for (int j = 0; j < 32 / bits; j++) {
+                if (at + (size_t)j < kc)
+                    _mm512_store_ps(out + (at + (size_t)j) * TILE_N,
+                                    _mm512_mul_ps(expand(words[i], codebook, bits, j, table), scale));
+            }
+        }
+    }
+}
+
+static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
+{
+    if (!has_whole_words(w)) {
+        panel_by_rows(w, n0, k0, kc, out);
+        return;
+    }
+    for (size_t j = 0; j < TILE_N; j += WORDS) {
+        if (w->codebook)
+            panel_of_sixteen(w, true, 4, n0 + j, k0, kc, out + j);
+        else if (w->bits == 4)
+            panel_of_sixteen(w, false, 4, n0 + j, k0, kc, out + j);
+        else if (w->bits == 2)
+            panel_of_sixteen(w, false, 2, n0 + j, k0, kc, out + j);
+        else
+            panel_of_sixteen(w, false, 8, n0 + j, k0, kc, out + j);
+    }
+}
+
+/* ---- prefill: tiles ---- */
+
+static inline void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+{
+    __m512 sums[TILE_M][2];
+    UNROLL for (size_t i = 0; i < rows; i++)
+        sums[i][0] = sums[i][1] = _mm512_setzero_ps();
+    for (size_t k = 0; k < kc; k++) {
+        const __m512 left = _mm512_load_ps(weights + k * TILE_N), right = _mm512_load_ps(weights + k * TILE_N + 16);
+        UNROLL for (size_t i = 0; i < rows; i++) {
+            const __m512 x = _mm512_set1_ps(a[k * TILE_M + i]);
+            sums[i][0] = _mm512_fmadd_ps(x, left, sums[i][0]);
+            sums[i][1] = _mm512_fmadd_ps(x, right, sums[i][1]);
+        }
+    }
+    UNROLL for (size_t i = 0; i < rows; i++) {
+        float *to = c + i * TILE_N;
+        if (accumulate) {
+            sums[i][0] = _mm512_add_ps(sums[i][0], _mm512_load_ps(to));
+            sums[i][1] = _mm512_add_ps(sums[i][1], _mm512_load_ps(to + 16));
+        }
+        _mm512_store_ps(to, sums[i][0]);
+        _mm512_store_ps(to + 16, sums[i][1]);
+    }
+}
+
+#define TILE_FOR(count)                                                                            \
+    case count:                                                                                    \
+        tile_of(count, kc, a, weights, c, accumulate);                                             \
+        break
+
+static void tile(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+{
+    switch (rows) {
+        TILE_FOR(1);
+        TILE_FOR(2);
+        TILE_FOR(3);
+        TILE_FOR(4);
+        TILE_FOR(5);
+        TILE_FOR(6);
+        TILE_FOR(7);
+        TILE_FOR(8);
+        TILE_FOR(9);
+        TILE_FOR(10);
+        TILE_FOR(11);
+        TILE_FOR(12);
+    }
+}
+
+const nib_cpu_row nib_cpu_avx512 = {
+    .name = "avx512",
+    .needs = NIB_CPU_AVX512 | NIB_CPU_AVX2,
+    .normalize = normalize,
+    .finish = finish,
+    .dequantize = nib_scalar_dequantize,
+    .streams = streams,
+    .arranged_floats = arranged_floats,
+    .arrange = arrange,
+    .decode = decode,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .panel = panel,
+    .tile = tile,
+};
