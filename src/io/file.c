@@ -9,7 +9,7 @@
 
 /* ---- names and order ---- */
 
-const char *nib_show(nib_str name, char out[NIB_SHOWN_BYTES])
+const char *nib_show_name(nib_str name, char out[NIB_SHOWN_BYTES])
 {
     size_t used = 0;
     for (size_t i = 0; i < name.len && used < NIB_SHOWN_BYTES - 4; i++)
@@ -27,7 +27,7 @@ nib_status nib_fail_tensor(nib_error *error, nib_status code, nib_str name, cons
     va_end(args);
     if (name.len == 0) /* npy */
         return nib_fail(error, code, "%s", message);
-    return nib_fail(error, code, "tensor '%s': %s", nib_show(name, shown), message);
+    return nib_fail(error, code, "tensor '%s': %s", nib_show_name(name, shown), message);
 }
 
 int nib_str_compare(nib_str a, nib_str b)
@@ -133,7 +133,7 @@ nib_status nib_records_in_order(nib_file *file, nib_record ***out, nib_error *er
             char shown[NIB_SHOWN_BYTES];
             return nib_fail_tensor(error, NIB_FORMAT, record->name,
                                    "its data overlaps that of tensor '%s'",
-                                   nib_show(previous->name, shown));
+                                   nib_show_name(previous->name, shown));
         }
         previous = record;
     }

@@ -85,7 +85,7 @@ nib_status nib_fail_tensor(nib_error *error, nib_status code, nib_str name, cons
 /* A name from a file for a message: cut to fit, anything that is not printable ASCII becomes '?'.
  * Returns `out`. */
 #define NIB_SHOWN_BYTES 96
-const char *nib_show(nib_str name, char out[NIB_SHOWN_BYTES]);
+const char *nib_show_name(nib_str name, char out[NIB_SHOWN_BYTES]);
 
 /* Heapsort: no recursion, no memory, n log n on any input. */
 void nib_sort_pointers(void **items, size_t count, int (*compare)(const void *a, const void *b));

@@ -28,7 +28,8 @@ typedef struct gguf_type {
     nib_decode decode;
 } gguf_type;
 
-/* Indexed by ggml_type. */
+/* Indexed by ggml_type. Q8_1 is missing: files do not hold it, and its size has changed over time.
+ */
 static const gguf_type types[] = {
     [0] = {"F32", 1, 4, NIB_FLOAT32, NULL},
     [1] = {"F16", 1, 2, NIB_FLOAT16, NULL},
@@ -37,7 +38,6 @@ static const gguf_type types[] = {
     [6] = {"Q5_0", 32, 22, NIB_FLOAT32, nib_decode_q5_0},
     [7] = {"Q5_1", 32, 24, NIB_FLOAT32, nib_decode_q5_1},
     [8] = {"Q8_0", 32, 34, NIB_FLOAT32, nib_decode_q8_0},
-    [9] = {"Q8_1", 32, 36, NIB_DTYPE_NONE, NULL},
     [10] = {"Q2_K", 256, 84, NIB_DTYPE_NONE, NULL},
     [11] = {"Q3_K", 256, 110, NIB_DTYPE_NONE, NULL},
     [12] = {"Q4_K", 256, 144, NIB_FLOAT32, nib_decode_q4_k},
@@ -62,6 +62,8 @@ static const gguf_type types[] = {
     [34] = {"TQ1_0", 256, 54, NIB_DTYPE_NONE, NULL},
     [35] = {"TQ2_0", 256, 66, NIB_DTYPE_NONE, NULL},
     [39] = {"MXFP4", 32, 17, NIB_DTYPE_NONE, NULL},
+    [40] = {"NVFP4", 64, 36, NIB_DTYPE_NONE, NULL},
+    [41] = {"Q1_0", 128, 18, NIB_DTYPE_NONE, NULL},
 };
 
 enum { TYPE_Q4_0 = 2 };
@@ -198,7 +200,7 @@ static nib_status refuse_duplicate_keys(nib_file *file, nib_str *keys, size_t co
         char shown[NIB_SHOWN_BYTES];
         if (nib_str_eq(*order[i - 1], *order[i]))
             return nib_fail(error, NIB_FORMAT, "the metadata key '%s' occurs twice",
-                            nib_show(*order[i], shown));
+                            nib_show_name(*order[i], shown));
     }
     return NIB_OK;
 }

@@ -157,7 +157,7 @@ static nib_status read_descr(cursor *c, nib_record *record)
     if (!accept_string(c, &descr) || descr.len > 32)
         return fail_header(c, "descr is a short string");
     char shown[NIB_SHOWN_BYTES];
-    const char *copy = nib_arena_cstr(c->arena, nib_str_from(nib_show(descr, shown)));
+    const char *copy = nib_arena_cstr(c->arena, nib_str_from(nib_show_name(descr, shown)));
     if (!copy)
         return nib_fail_memory(c->error);
     set_type(record, copy);

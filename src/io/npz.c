@@ -147,7 +147,7 @@ static void name_member(nib_error *error, nib_str name)
 {
     char shown[NIB_SHOWN_BYTES];
     if (error && error->code && strncmp(error->message, "tensor '", 8) != 0)
-        nib_error_path_prefix(error, "member '%s'", nib_show(name, shown));
+        nib_error_path_prefix(error, "member '%s'", nib_show_name(name, shown));
 }
 
 static nib_status read_members(nib_file *file, zip_t *archive, uint8_t *prefix, nib_error *error)

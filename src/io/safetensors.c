@@ -150,7 +150,7 @@ static nib_status read_tensor(nib_file *file, nib_record *record, const nib_entr
     if (!type) {
         char shown[NIB_SHOWN_BYTES];
         return nib_fail_tensor(error, NIB_FORMAT, record->name, "dtype '%s' is not known",
-                               nib_show(dtype->as.string, shown));
+                               nib_show_name(dtype->as.string, shown));
     }
     record->stored = type->name;
     record->desc.dtype = type->dtype;

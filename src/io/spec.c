@@ -264,7 +264,7 @@ static void list_some(const nib_file *file, char *out, size_t out_bytes)
     for (size_t i = 0; i < file->count && i < 4 && used < out_bytes; i++) {
         char shown[NIB_SHOWN_BYTES];
         used += (size_t)snprintf(out + used, out_bytes - used, "%s'%s'", i ? ", " : "",
-                                 nib_show(file->records[i].name, shown));
+                                 nib_show_name(file->records[i].name, shown));
     }
 }
 
@@ -286,7 +286,7 @@ static nib_status find_member(const nib_file *file, const char *member, size_t *
                         some);
     return nib_fail(error, NIB_INVALID_ARGUMENT,
                     "no tensor '%s' among the %zu of the file (%s ...)",
-                    nib_show(nib_str_from(member), shown), file->count, some);
+                    nib_show_name(nib_str_from(member), shown), file->count, some);
 }
 
 static void release_with_file(void *user, void *data)

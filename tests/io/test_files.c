@@ -4,7 +4,6 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -261,22 +260,6 @@ static void links_and_devices_stay_what_they_are(void **state)
     nib_tensor_free(tensor);
 }
 
-static void numbers_do_not_depend_on_the_locale(void **state)
-{
-    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "C.UTF-8"};
-    for (size_t i = 0; i < 3 && !setlocale(LC_ALL, names[i]); i++)
-        ;
-    nib_tensor *tensor = make(state, "float32[1000,1000]=0.5");
-    const char *path = temporary_path("locale.npy");
-    nib_error error = {0};
-    assert_ok(nib_npy_write(context_of(state), path, tensor, &error), &error);
-    nib_tensor *back = make(state, path);
-    assert_same(tensor, back);
-    setlocale(LC_ALL, "C");
-    nib_tensor_free(tensor);
-    nib_tensor_free(back);
-}
-
 /* ---- specs ---- */
 
 static void literals_fill(void **state)
@@ -436,7 +419,6 @@ int main(void)
         IO_TEST(safetensors_arguments_are_checked),
         IO_TEST(a_failed_write_leaves_nothing_behind),
         IO_TEST(links_and_devices_stay_what_they_are),
-        IO_TEST(numbers_do_not_depend_on_the_locale),
         IO_TEST(literals_fill),
         IO_TEST(random_fills_are_repeatable),
         IO_TEST(bad_literals_are_named),
