@@ -78,7 +78,7 @@ static planes cut_planes(const nib_cpu_weights *w)
 }
 
 /* The values -8..7 have zeros in the lower 16 bits of the float: two look-ups make the upper ones. */
-static inline void expand_nbits_half(const planes *p, __m256i codes, __m256 *v)
+INLINE void expand_nbits_half(const planes *p, __m256i codes, __m256 *v)
 {
     const __m256i low = _mm256_shuffle_epi8(p->plane[2], codes), high = _mm256_shuffle_epi8(p->plane[3], codes);
     const __m256i first = _mm256_unpacklo_epi8(low, high), second = _mm256_unpackhi_epi8(low, high);
@@ -89,7 +89,7 @@ static inline void expand_nbits_half(const planes *p, __m256i codes, __m256 *v)
     v[3] = _mm256_castsi256_ps(_mm256_and_si256(second, mask));
 }
 
-static inline void expand_codebook_half(const planes *p, __m256i codes, __m256 *v)
+INLINE void expand_codebook_half(const planes *p, __m256i codes, __m256 *v)
 {
     const __m256i b0 = _mm256_shuffle_epi8(p->plane[0], codes), b1 = _mm256_shuffle_epi8(p->plane[1], codes);
     const __m256i b2 = _mm256_shuffle_epi8(p->plane[2], codes), b3 = _mm256_shuffle_epi8(p->plane[3], codes);
@@ -102,12 +102,12 @@ static inline void expand_codebook_half(const planes *p, __m256i codes, __m256 *
 }
 
 /* The low nibbles of a chunk become vectors 0..3, the high nibbles vectors 4..7. */
-static inline __m256i nibbles(__m256i bytes, bool high)
+INLINE __m256i nibbles(__m256i bytes, bool high)
 {
     return _mm256_and_si256(high ? _mm256_srli_epi16(bytes, 4) : bytes, _mm256_set1_epi8(15));
 }
 
-static inline void expand_half(const planes *p, bool codebook, __m256i bytes, bool high, __m256 *v)
+INLINE void expand_half(const planes *p, bool codebook, __m256i bytes, bool high, __m256 *v)
 {
     if (codebook)
         expand_codebook_half(p, nibbles(bytes, high), v);
@@ -128,7 +128,7 @@ typedef struct stretch {
 } stretch;
 
 /* { a, a, a, a, b, b, b, b } of the two blocks of a chunk, or all the same */
-static inline __m256 scales_of(const stretch *s, bool pairs, size_t c)
+INLINE __m256 scales_of(const stretch *s, bool pairs, size_t c)
 {
     if (!pairs)
         return _mm256_broadcast_ss(s->scales + (c >> s->shift));
@@ -136,12 +136,12 @@ static inline __m256 scales_of(const stretch *s, bool pairs, size_t c)
 }
 
 /* Ask for weights a little ahead; the address may lie past their end. */
-static inline void prefetch(const uint8_t *codes)
+INLINE void prefetch(const uint8_t *codes)
 {
     _mm_prefetch((const char *)((uintptr_t)codes + 1024), _MM_HINT_T0);
 }
 
-static inline __m256 dot_chunk(const planes *p, bool codebook, __m256i bytes, const float *x)
+INLINE __m256 dot_chunk(const planes *p, bool codebook, __m256i bytes, const float *x)
 {
     __m256 v[4];
     expand_half(p, codebook, bytes, false, v);
@@ -158,7 +158,7 @@ static inline __m256 dot_chunk(const planes *p, bool codebook, __m256i bytes, co
 }
 
 /* One activation row: the scale is applied to the sums of a chunk. */
-static inline __m256 dot_stretch(const planes *p, bool codebook, bool pairs, const stretch *s, __m256 total)
+INLINE __m256 dot_stretch(const planes *p, bool codebook, bool pairs, const stretch *s, __m256 total)
 {
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
@@ -170,7 +170,7 @@ static inline __m256 dot_stretch(const planes *p, bool codebook, bool pairs, con
 }
 
 /* Several activation rows: the scale is applied to the weights. */
-static inline void dot_stretch_rows(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
+INLINE void dot_stretch_rows(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
 {
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
@@ -190,7 +190,7 @@ static inline void dot_stretch_rows(const planes *p, bool codebook, const stretc
     }
 }
 
-static inline float add_lanes(__m256 v)
+INLINE float add_lanes(__m256 v)
 {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     four = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -208,7 +208,7 @@ static const float *find_scales(const nib_cpu_weights *w, size_t first, size_t c
     return copy;
 }
 
-static inline void dot(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
+INLINE void dot(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
 {
     if (m > 1)
         dot_stretch_rows(p, codebook, s, m, total);
@@ -242,7 +242,7 @@ static stretch begin_stretch(const nib_cpu_weights *w)
 }
 
 /* Dot products of weight row n with m activation rows. */
-static inline void dot_row(const nib_cpu_weights *w, const row_view *view, const planes *p, bool codebook, stretch s,
+INLINE void dot_row(const nib_cpu_weights *w, const row_view *view, const planes *p, bool codebook, stretch s,
                            size_t n, const float *arranged, size_t m, __m256 *total)
 {
     const size_t chunks = chunk_count(w), in_row = view->row_bytes / CHUNK_BYTES;
@@ -268,7 +268,7 @@ static inline void dot_row(const nib_cpu_weights *w, const row_view *view, const
     }
 }
 
-static inline void decode_as(const nib_cpu_weights *w, bool codebook, const float *arranged, size_t m, size_t n0,
+INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arranged, size_t m, size_t n0,
                              size_t n1, float *y, size_t y_stride)
 {
     const planes p = cut_planes(w);
@@ -310,7 +310,7 @@ static void decode(const nib_cpu_weights *w, const float *x, const float *arrang
 /* ---- prefill: panels ---- */
 
 /* 8 rows of 8 words -> 8 words of 8 rows. */
-static inline void transpose_words(__m256i *r)
+INLINE void transpose_words(__m256i *r)
 {
     __m256i a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
@@ -349,7 +349,7 @@ static panel_rows find_rows(const nib_cpu_weights *w, size_t n0)
     return rows;
 }
 
-static inline __m256 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
+INLINE __m256 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
 {
     if (w->half_scales) {
         uint16_t scales[8] = {0};
@@ -364,7 +364,7 @@ static inline __m256 block_scales(const nib_cpu_weights *w, const panel_rows *ro
 }
 
 /* `count` words (1..8) of the eight rows, from byte `offset` of each; no byte beyond them is read. */
-static inline void load_words(const panel_rows *rows, size_t offset, size_t count, __m256i *words)
+INLINE void load_words(const panel_rows *rows, size_t offset, size_t count, __m256i *words)
 {
     for (int i = 0; i < 8; i++) {
         if (count == 8) {
@@ -379,7 +379,7 @@ static inline void load_words(const panel_rows *rows, size_t offset, size_t coun
 }
 
 /* Codes of one word of eight rows, times their scales, to 32 / bits lines of the panel. */
-static inline void expand_word_nbits(__m256i word, int bits, __m256 scale, size_t lines, float *out)
+INLINE void expand_word_nbits(__m256i word, int bits, __m256 scale, size_t lines, float *out)
 {
     const uint32_t flip = bits == 2 ? 0xaaaaaaaau : bits == 4 ? 0x88888888u : 0x80808080u;
     word = _mm256_xor_si256(word, _mm256_set1_epi32((int)flip)); /* code - middle, as a signed number of `bits` bits */
@@ -391,7 +391,7 @@ static inline void expand_word_nbits(__m256i word, int bits, __m256 scale, size_
     }
 }
 
-static inline void expand_word_codebook(__m256i word, __m256 low, __m256 high, __m256 scale, float *out)
+INLINE void expand_word_codebook(__m256i word, __m256 low, __m256 high, __m256 scale, float *out)
 {
     for (int j = 0; j < 8; j++) {
         const int shift = j / 2 * 8 + (j % 2 ? 0 : 4);
@@ -403,7 +403,7 @@ static inline void expand_word_codebook(__m256i word, __m256 low, __m256 high, _
     }
 }
 
-static inline void panel_of_eight(const nib_cpu_weights *w, int bits, bool codebook, size_t n0, size_t k0, size_t kc,
+INLINE void panel_of_eight(const nib_cpu_weights *w, int bits, bool codebook, size_t n0, size_t k0, size_t kc,
                                   float *out)
 {
     const panel_rows rows = find_rows(w, n0);
@@ -448,7 +448,7 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, flo
 
 /* ---- prefill: tiles ---- */
 
-static inline void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
 {
     __m256 sums[TILE_M][2];
     UNROLL for (size_t i = 0; i < rows; i++)

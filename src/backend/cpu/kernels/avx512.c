@@ -17,13 +17,13 @@ enum { WORDS = 16, MAX_PER_WORD = 16, TILE_M = 12, TILE_N = 32, TILE_K = 256 };
 #include "view.h"
 
 /* Where code j of a word is: low bits first, but the high nibble of a byte first in bnb4. */
-static inline unsigned shift_of(bool codebook, int bits, int j)
+INLINE unsigned shift_of(bool codebook, int bits, int j)
 {
     return codebook ? (unsigned)(j / 2 * 8 + (j % 2 ? 0 : 4)) : (unsigned)(bits * j);
 }
 
 /* Values by the lowest four bits of a word; for 2-bit codes the upper two do not matter. */
-static inline __m512 make_table(const nib_cpu_weights *w)
+INLINE __m512 make_table(const nib_cpu_weights *w)
 {
     float table[16];
     for (int i = 0; i < 16; i++)
@@ -32,7 +32,7 @@ static inline __m512 make_table(const nib_cpu_weights *w)
 }
 
 /* Code j of each word as a float32, before scaling. */
-static inline __m512 expand(__m512i words, bool codebook, int bits, int j, __m512 table)
+INLINE __m512 expand(__m512i words, bool codebook, int bits, int j, __m512 table)
 {
     if (bits < 8)
         return _mm512_permutexvar_ps(_mm512_srli_epi32(words, shift_of(codebook, bits, j)), table);
@@ -98,7 +98,7 @@ static chunk_scales plan_scales(const nib_cpu_weights *w)
 }
 
 /* The scales of chunk c of a row whose scales start at `row`; zero for blocks past the row's `count`. */
-static inline __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row, size_t count,
+INLINE __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row, size_t count,
                                        size_t c)
 {
     const size_t first = s->per_chunk ? c * s->per_chunk : c >> s->shift;
@@ -111,7 +111,7 @@ static inline __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_sca
 }
 
 /* Words of a chunk that a row really has. */
-static inline __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
+INLINE __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
 {
     if (bytes_left >= 4 * WORDS)
         return _mm512_loadu_si512(codes);
@@ -120,7 +120,7 @@ static inline __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
 
 /* Dot products of one weight row with m activation rows. The scale goes to the sums of a chunk when there is one
  * activation row, to the weights when there are several. */
-static inline void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view,
+INLINE void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view,
                            const chunk_scales *plan, __m512 table, size_t n, const float *x, size_t m, __m512 *total)
 {
     const int per_word = 32 / bits;
@@ -149,7 +149,7 @@ static inline void dot_row(const nib_cpu_weights *w, bool codebook, int bits, co
     }
 }
 
-static inline void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const float *arranged, size_t m,
+INLINE void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const float *arranged, size_t m,
                              size_t n0, size_t n1, float *y, size_t y_stride)
 {
     const row_view view = view_rows(w);
@@ -195,7 +195,7 @@ static void decode(const nib_cpu_weights *w, const float *x, const float *arrang
 /* ---- prefill: panels ---- */
 
 /* 16 rows of 16 words -> 16 words of 16 rows. */
-static inline void transpose_words(__m512i *r)
+INLINE void transpose_words(__m512i *r)
 {
     __m512i a[16];
     UNROLL for (int i = 0; i < 16; i += 2) {
@@ -242,7 +242,7 @@ static panel_rows find_rows(const nib_cpu_weights *w, size_t n0)
     return rows;
 }
 
-static inline __m512 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
+INLINE __m512 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
 {
     if (w->half_scales) {
         uint16_t scales[WORDS] = {0};
@@ -256,7 +256,7 @@ static inline __m512 block_scales(const nib_cpu_weights *w, const panel_rows *ro
     return vec_load(scales);
 }
 
-static inline void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, size_t n0, size_t k0, size_t kc,
+INLINE void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, size_t n0, size_t k0, size_t kc,
                                     float *out)
 {
     const panel_rows rows = find_rows(w, n0);
@@ -304,7 +304,7 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, flo
 
 /* ---- prefill: tiles ---- */
 
-static inline void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
 {
     __m512 sums[TILE_M][2];
     UNROLL for (size_t i = 0; i < rows; i++)
