@@ -119,9 +119,10 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
     call->slots = statement.slots;
     NIB_TRY(nib_cpu_workspace_make(&call->space, &device->common.context->allocator, device->row, &device->pool,
                                    &call->problem, error));
+    const nib_cpu_method method = nib_cpu_choose_method(&call->problem, device->row);
     snprintf(call->common.description, sizeof call->common.description,
              "%s, %s kernels, %s of %zu row%s, %zu bytes of scratch", device->common.description, device->row->name,
-             nib_cpu_method(&call->problem, device->row), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
+             nib_cpu_method_text(&method), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
     return NIB_OK;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "base/checked.h"
 #include "solve.h"
 
 enum { CHUNK = 32 };
@@ -12,6 +13,7 @@ enum { CHUNK = 32 };
 typedef struct decode_job {
     const nib_cpu_problem *problem;
     const nib_cpu_row *row;
+    const nib_cpu_method *method;
     const nib_cpu_workspace *space;
     bool has_nan[NIB_CPU_DECODE_ROWS];        /* of each activation row */
     size_t chunks[NIB_CPU_MAX_WEIGHTS];       /* of each matrix that is iterated */
@@ -35,7 +37,7 @@ static void make_activations(decode_job *job)
         job->row->normalize(&norm, x + m * p->K);
         job->has_nan[m] = any_nan(x + m * p->K, p->K);
     }
-    job->row->arrange(&p->weights[0], x, p->M, job->space->arranged);
+    job->method->gemv->arrange(&p->weights[0], x, p->M, job->space->packed);
 }
 
 /* Kernels may apply a scale to the sum of its block. That differs from the truth when a scale or an activation is not
@@ -54,8 +56,9 @@ static void repair(const decode_job *job, const nib_cpu_weights *w, size_t n0, s
 
 static void multiply(const decode_job *job, const nib_cpu_weights *w, size_t n0, size_t count, float *y)
 {
-    job->row->decode(w, job->space->x, job->space->arranged, job->problem->M, n0, n0 + count, y, CHUNK);
-    repair(job, w, n0, count, y);
+    job->method->gemv->decode(w, job->space->packed, job->problem->M, n0, n0 + count, y, CHUNK);
+    if (!job->method->int8)
+        repair(job, w, n0, count, y);
 }
 
 static void decode_chunk(void *arg, size_t lane, size_t item)
@@ -77,10 +80,16 @@ static void decode_chunk(void *arg, size_t lane, size_t item)
         nib_cpu_store_row(p, job->row, which, m, n0, y + m * CHUNK, p->gated ? up + m * CHUNK : NULL, count);
 }
 
-void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                    const nib_cpu_workspace *space)
+bool nib_cpu_decode_sizes(const nib_cpu_problem *p, const nib_cpu_method *method, nib_cpu_sizes *sizes)
 {
-    decode_job job = {.problem = problem, .row = row, .space = space};
+    return nib_size_mul(p->M, p->K, &sizes->x) && nib_size_mul(sizes->x, sizeof(float), &sizes->x) &&
+           nib_size_mul(p->M, method->gemv->arranged_bytes(&p->weights[0]), &sizes->packed);
+}
+
+void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,
+                    const nib_cpu_pool *pool, const nib_cpu_workspace *space)
+{
+    decode_job job = {.problem = problem, .row = row, .method = method, .space = space};
     job.outputs = problem->gated ? 1 : problem->weight_count;
     size_t items = 0;
     for (size_t i = 0; i < job.outputs; i++) {

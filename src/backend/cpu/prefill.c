@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prefill: more than 8 activation rows.
+ * Prefill: more activation rows, or weights that no decode kernel takes.
  *
- * First loop: the activations are normalized and laid out in panels of tile_m rows, cut along K into slices of tile_k
+ * First loop: the activations are normalized and packed in panels of tile_m rows, cut along K into slices of tile_k
  * columns, slice by slice. Second loop: one item is a block of activation rows times one panel of tile_n weight rows. For
- * each slice of K the weight panel is dequantized once into the first-level cache and used by all activation panels of
- * the block, whose sums stay in the lane's scratch.
+ * each slice of K the weight panel is unpacked once into the first-level cache and used by all activation panels of the
+ * block, whose sums stay in the lane's scratch.
  */
 #include "solve.h"
 
 #include "base/checked.h"
 
-/* Activation rows that share one dequantized weight panel: few enough that their slice and their sums stay in the second-
- * level cache, many enough that dequantizing costs little. */
+/* Activation rows that share one unpacked weight panel: few enough that their slice and their sums stay in the second-
+ * level cache, many enough that unpacking costs little. */
 enum { BLOCK_ROWS = 512 };
 
 typedef struct prefill_job {
     const nib_cpu_problem *problem;
     const nib_cpu_row *row;
+    const nib_cpu_gemm *gemm;
     const nib_cpu_workspace *space;
     size_t m_panels;                     /* of tile_m activation rows */
     size_t block_panels;                 /* activation panels of one block */
+    size_t slice_bytes;                  /* of a whole slice of one activation panel */
     size_t n_panels[NIB_CPU_MAX_WEIGHTS]; /* of tile_n weight rows, for each matrix that is iterated */
     size_t items_per_block;
 } prefill_job;
@@ -30,78 +32,77 @@ static size_t divide_up(size_t a, size_t b)
     return a / b + (a % b != 0);
 }
 
-static size_t block_panels(const nib_cpu_problem *p, const nib_cpu_row *row)
-{
-    const size_t rows = p->M < BLOCK_ROWS ? p->M : BLOCK_ROWS;
-    return divide_up(rows, row->tile_m);
-}
-
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-bool nib_cpu_prefill_floats(const nib_cpu_problem *p, const nib_cpu_row *row, size_t *x, size_t *lane)
+static size_t align_up(size_t bytes)
 {
-    const size_t sums = block_panels(p, row) * row->tile_m * row->tile_n * (p->gated ? 2 : 1);
-    size_t rows, padded;
-    if (!nib_size_mul(row->tile_m, p->K, &rows) || !nib_size_mul(divide_up(p->M, row->tile_m), row->tile_m, &padded))
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t count_block_panels(const nib_cpu_problem *p, const nib_cpu_gemm *gemm)
+{
+    return divide_up(least(p->M, BLOCK_ROWS), gemm->tile_m);
+}
+
+static size_t sums_bytes(const nib_cpu_problem *p, const nib_cpu_gemm *gemm)
+{
+    return align_up(count_block_panels(p, gemm) * gemm->tile_m * gemm->tile_n * sizeof(float));
+}
+
+bool nib_cpu_prefill_sizes(const nib_cpu_problem *p, const nib_cpu_method *method, nib_cpu_sizes *sizes)
+{
+    const nib_cpu_gemm *gemm = method->gemm;
+    size_t rows, slices;
+    if (!nib_size_mul(gemm->tile_m * sizeof(float), p->K, &rows) ||
+        !nib_size_mul(divide_up(p->M, gemm->tile_m), divide_up(p->K, gemm->tile_k), &slices))
         return false;
     /* The first loop needs tile_m rows, the second one weight panel and the sums; they share the lane's memory. */
-    const size_t second = sums + row->tile_k * row->tile_n;
-    *lane = rows > second ? rows : second;
-    return nib_size_mul(padded, p->K, x);
+    const size_t second = align_up(gemm->panel_bytes(gemm->tile_k)) + sums_bytes(p, gemm) * (p->gated ? 2 : 1);
+    sizes->lane = rows > second ? rows : second;
+    return nib_size_mul(slices, align_up(gemm->packed_bytes(gemm->tile_k)), &sizes->packed);
 }
 
-/* Activation panel `panel` of the slice that starts at column k0 and has kc columns. */
-static float *slice_panel(const prefill_job *job, size_t panel, size_t k0, size_t kc)
+/* Activation panel `panel` of the slice that starts at column k0. */
+static char *packed_slice(const prefill_job *job, size_t panel, size_t k0)
 {
-    return job->space->x + (k0 * job->m_panels + panel * kc) * job->row->tile_m;
+    return job->space->packed + (k0 / job->gemm->tile_k * job->m_panels + panel) * job->slice_bytes;
 }
 
-static float *lane_scratch(const prefill_job *job, size_t lane)
+static char *lane_scratch(const prefill_job *job, size_t lane)
 {
-    return job->space->lanes + lane * job->space->lane_floats;
-}
-
-/* x[rows][K] -> [K][tile_m] in slices; missing rows become zero and are never stored. */
-static void pack_rows(const prefill_job *job, size_t panel, const float *x, size_t rows)
-{
-    const size_t K = job->problem->K, tile_m = job->row->tile_m;
-    for (size_t k0 = 0; k0 < K; k0 += job->row->tile_k) {
-        const size_t kc = least(job->row->tile_k, K - k0);
-        float *to = slice_panel(job, panel, k0, kc);
-        for (size_t k = 0; k < kc; k++) {
-            for (size_t i = 0; i < tile_m; i++)
-                to[k * tile_m + i] = i < rows ? x[i * K + k0 + k] : 0;
-        }
-    }
+    return job->space->lanes + lane * job->space->lane_bytes;
 }
 
 static void make_panel(void *arg, size_t lane, size_t item)
 {
     const prefill_job *job = arg;
-    const size_t m0 = item * job->row->tile_m, K = job->problem->K;
-    const size_t rows = least(job->row->tile_m, job->problem->M - m0);
-    float *x = lane_scratch(job, lane);
+    const nib_cpu_problem *p = job->problem;
+    const nib_cpu_gemm *gemm = job->gemm;
+    const size_t m0 = item * gemm->tile_m;
+    const size_t rows = least(gemm->tile_m, p->M - m0);
+    float *x = (float *)(void *)lane_scratch(job, lane);
     for (size_t i = 0; i < rows; i++) {
-        const nib_cpu_norm norm = nib_cpu_norm_of_row(job->problem, m0 + i);
-        job->row->normalize(&norm, x + i * K);
+        const nib_cpu_norm norm = nib_cpu_norm_of_row(p, m0 + i);
+        job->row->normalize(&norm, x + i * p->K);
     }
-    pack_rows(job, item, x, rows);
+    for (size_t k0 = 0; k0 < p->K; k0 += gemm->tile_k)
+        gemm->pack(&p->weights[0], x + k0, rows, p->K, least(gemm->tile_k, p->K - k0), packed_slice(job, item, k0));
 }
 
 /* Sums of a block of activation panels, of `rows` rows together, with the weight rows at n0. */
 static void multiply(const prefill_job *job, const nib_cpu_weights *w, size_t n0, size_t panel0, size_t rows,
-                     float *weights, float *sums)
+                     void *panel, float *sums)
 {
-    const nib_cpu_row *row = job->row;
-    for (size_t k0 = 0; k0 < w->K; k0 += row->tile_k) {
-        const size_t kc = least(row->tile_k, w->K - k0);
-        row->panel(w, n0, k0, kc, weights);
-        for (size_t i = 0; i * row->tile_m < rows; i++)
-            row->tile(least(row->tile_m, rows - i * row->tile_m), kc, slice_panel(job, panel0 + i, k0, kc), weights,
-                      sums + i * row->tile_m * row->tile_n, k0 > 0);
+    const nib_cpu_gemm *gemm = job->gemm;
+    for (size_t k0 = 0; k0 < w->K; k0 += gemm->tile_k) {
+        const size_t kc = least(gemm->tile_k, w->K - k0);
+        gemm->panel(w, n0, k0, kc, panel);
+        for (size_t i = 0; i * gemm->tile_m < rows; i++)
+            gemm->tile(least(gemm->tile_m, rows - i * gemm->tile_m), kc, packed_slice(job, panel0 + i, k0), panel,
+                       sums + i * gemm->tile_m * gemm->tile_n, k0 > 0);
     }
 }
 
@@ -109,37 +110,38 @@ static void multiply_block(void *arg, size_t lane, size_t item)
 {
     const prefill_job *job = arg;
     const nib_cpu_problem *p = job->problem;
-    const nib_cpu_row *row = job->row;
+    const nib_cpu_gemm *gemm = job->gemm;
     const size_t panel0 = item / job->items_per_block * job->block_panels;
-    const size_t panels = least(job->block_panels, job->m_panels - panel0);
     item %= job->items_per_block;
     size_t which = 0;
     while (item >= job->n_panels[which])
         item -= job->n_panels[which++];
-    const size_t n0 = item * row->tile_n, m0 = panel0 * row->tile_m;
+    const size_t n0 = item * gemm->tile_n, m0 = panel0 * gemm->tile_m;
+    const size_t rows = least(job->block_panels * gemm->tile_m, p->M - m0);
 
-    float *weights = lane_scratch(job, lane);
-    float *sums = weights + row->tile_k * row->tile_n;
-    float *up = p->gated ? sums + job->block_panels * row->tile_m * row->tile_n : NULL;
-    const size_t rows = least(panels * row->tile_m, p->M - m0);
-    multiply(job, &p->weights[which], n0, panel0, rows, weights, sums);
+    char *scratch = lane_scratch(job, lane);
+    float *sums = (float *)(void *)(scratch + align_up(gemm->panel_bytes(gemm->tile_k)));
+    float *up = p->gated ? sums + sums_bytes(p, gemm) / sizeof *sums : NULL;
+    multiply(job, &p->weights[which], n0, panel0, rows, scratch, sums);
     if (up)
-        multiply(job, &p->weights[1], n0, panel0, rows, weights, up);
+        multiply(job, &p->weights[1], n0, panel0, rows, scratch, up);
 
-    const size_t columns = least(row->tile_n, p->weights[which].N - n0);
+    const size_t columns = least(gemm->tile_n, p->weights[which].N - n0);
     for (size_t i = 0; i < rows; i++)
-        nib_cpu_store_row(p, row, which, m0 + i, n0, sums + i * row->tile_n, up ? up + i * row->tile_n : NULL, columns);
+        nib_cpu_store_row(p, job->row, which, m0 + i, n0, sums + i * gemm->tile_n, up ? up + i * gemm->tile_n : NULL,
+                          columns);
 }
 
-void nib_cpu_prefill(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                     const nib_cpu_workspace *space)
+void nib_cpu_prefill(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,
+                     const nib_cpu_pool *pool, const nib_cpu_workspace *space)
 {
-    prefill_job job = {.problem = problem, .row = row, .space = space};
-    job.m_panels = divide_up(problem->M, row->tile_m);
-    job.block_panels = block_panels(problem, row);
+    prefill_job job = {.problem = problem, .row = row, .gemm = method->gemm, .space = space};
+    job.m_panels = divide_up(problem->M, job.gemm->tile_m);
+    job.block_panels = count_block_panels(problem, job.gemm);
+    job.slice_bytes = align_up(job.gemm->packed_bytes(job.gemm->tile_k));
     const size_t outputs = problem->gated ? 1 : problem->weight_count;
     for (size_t i = 0; i < outputs; i++) {
-        job.n_panels[i] = divide_up(problem->weights[i].N, row->tile_n);
+        job.n_panels[i] = divide_up(problem->weights[i].N, job.gemm->tile_n);
         job.items_per_block += job.n_panels[i];
     }
     nib_cpu_pool_run(pool, job.m_panels, make_panel, &job);

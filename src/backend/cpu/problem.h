@@ -23,6 +23,7 @@ typedef struct nib_cpu_problem {
     double epsilon;
     nib_cpu_weights weights[NIB_CPU_MAX_WEIGHTS];
     size_t weight_count;
+    bool int8;            /* accuracy_level 4: activations may be quantized to int8 by blocks */
     bool gated;           /* weights 0 and 1 are gate and up: out[0] = silu(gate + bias[0]) * (up + bias[1]) */
     const void *bias[NIB_CPU_MAX_WEIGHTS]; /* [N], or NULL */
     void *out[NIB_CPU_MAX_WEIGHTS];        /* [M,N] */
@@ -33,15 +34,26 @@ nib_cpu_weights nib_cpu_nbits(size_t N, size_t K, int bits, size_t block, bool h
 /* The same for bnb4. quant_type 0 or 1. */
 nib_cpu_weights nib_cpu_bnb4(size_t N, size_t K, int quant_type, size_t block, bool half_scales);
 
+/* How a row of kernels will solve a problem: exactly one of the two is set. */
+typedef struct nib_cpu_method {
+    const nib_cpu_gemv *gemv;
+    const nib_cpu_gemm *gemm;
+    bool int8;
+} nib_cpu_method;
+
+nib_cpu_method nib_cpu_choose_method(const nib_cpu_problem *problem, const nib_cpu_row *row);
+/* "decode with int8 activations" and the like. */
+const char *nib_cpu_method_text(const nib_cpu_method *method);
+
 /* Scratch memory of a problem, made once; solving allocates nothing. */
 typedef struct nib_cpu_workspace {
     const nib_allocator *allocator;
     void *memory;
     size_t bytes;
-    float *x;        /* decode: activations [M,K]; prefill: panels of tile_m rows by tile_k columns */
-    float *arranged; /* decode: what arrange() made of x */
-    float *lanes;    /* prefill: scratch of each lane */
-    size_t lane_floats;
+    float *x;       /* decode: the activations [M,K] */
+    char *packed;   /* the activations as the kernels want them */
+    char *lanes;    /* prefill: scratch of each lane */
+    size_t lane_bytes;
 } nib_cpu_workspace;
 
 nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator, const nib_cpu_row *row,
@@ -51,8 +63,5 @@ void nib_cpu_workspace_free(nib_cpu_workspace *space);
 /* Solve a problem of the sizes that the workspace was made for. */
 void nib_cpu_solve(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_pool *pool,
                    const nib_cpu_workspace *space);
-
-/* "decode" or "prefill": how a problem will be solved, for descriptions. */
-const char *nib_cpu_method(const nib_cpu_problem *problem, const nib_cpu_row *row);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tensor/blocks.h"
 
-enum { ALIGN_BYTES = 64, ALIGN_FLOATS = 16 };
+enum { ALIGN_BYTES = 64 };
 
 nib_cpu_weights nib_cpu_nbits(size_t N, size_t K, int bits, size_t block, bool half_scales)
 {
@@ -22,38 +22,44 @@ nib_cpu_weights nib_cpu_bnb4(size_t N, size_t K, int quant_type, size_t block, b
                              .N = N, .K = K, .block = block};
 }
 
-static bool is_decode(const nib_cpu_problem *p, const nib_cpu_row *row)
+nib_cpu_method nib_cpu_choose_method(const nib_cpu_problem *p, const nib_cpu_row *row)
 {
-    return p->M <= NIB_CPU_DECODE_ROWS && row->streams(&p->weights[0]);
+    const nib_cpu_weights *w = &p->weights[0]; /* all matrices of a problem have one format */
+    if (p->M <= NIB_CPU_DECODE_ROWS) {
+        if (p->int8 && row->gemv8 && row->gemv8->takes(w))
+            return (nib_cpu_method){.gemv = row->gemv8, .int8 = true};
+        if (row->gemv->takes(w))
+            return (nib_cpu_method){.gemv = row->gemv};
+    }
+    if (p->int8 && row->gemm8 && row->gemm8->takes(w))
+        return (nib_cpu_method){.gemm = row->gemm8, .int8 = true};
+    return (nib_cpu_method){.gemm = row->gemm};
 }
 
-const char *nib_cpu_method(const nib_cpu_problem *problem, const nib_cpu_row *row)
+const char *nib_cpu_method_text(const nib_cpu_method *method)
 {
-    return is_decode(problem, row) ? "decode" : "prefill";
+    if (method->gemv)
+        return method->int8 ? "decode with int8 activations" : "decode";
+    return method->int8 ? "prefill with int8 activations" : "prefill";
 }
 
-static bool decode_floats(const nib_cpu_problem *p, const nib_cpu_row *row, size_t *x, size_t *arranged)
-{
-    return nib_size_mul(p->M, p->K, x) && nib_size_mul(p->M, row->arranged_floats(&p->weights[0]), arranged);
-}
-
-/* Sum up aligned parts, in floats. */
-static bool total_bytes(size_t x, size_t arranged, size_t lane, size_t lanes, size_t *bytes)
+static bool align_sizes(nib_cpu_sizes *sizes, size_t lanes, size_t *bytes)
 {
     size_t all_lanes, sum;
-    return nib_size_mul(lane, lanes, &all_lanes) && nib_size_add(x, arranged, &sum) &&
-           nib_size_add(sum, all_lanes, &sum) && nib_size_add(sum, ALIGN_FLOATS, &sum) &&
-           nib_size_mul(sum, sizeof(float), bytes);
+    return nib_size_align(sizes->x, ALIGN_BYTES, &sizes->x) && nib_size_align(sizes->packed, ALIGN_BYTES, &sizes->packed) &&
+           nib_size_align(sizes->lane, ALIGN_BYTES, &sizes->lane) && nib_size_mul(sizes->lane, lanes, &all_lanes) &&
+           nib_size_add(sizes->x, sizes->packed, &sum) && nib_size_add(sum, all_lanes, &sum) &&
+           nib_size_add(sum, ALIGN_BYTES, bytes);
 }
 
 nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator, const nib_cpu_row *row,
                                   const nib_cpu_pool *pool, const nib_cpu_problem *p, nib_error *error)
 {
     *space = (nib_cpu_workspace){.allocator = allocator};
-    size_t x, arranged = 0, lane = 0;
-    const bool fits = is_decode(p, row) ? decode_floats(p, row, &x, &arranged) : nib_cpu_prefill_floats(p, row, &x, &lane);
-    if (!fits || !nib_size_align(x, ALIGN_FLOATS, &x) || !nib_size_align(arranged, ALIGN_FLOATS, &arranged) ||
-        !nib_size_align(lane, ALIGN_FLOATS, &lane) || !total_bytes(x, arranged, lane, pool->lanes, &space->bytes))
+    const nib_cpu_method method = nib_cpu_choose_method(p, row);
+    nib_cpu_sizes sizes = {0};
+    const bool fits = method.gemv ? nib_cpu_decode_sizes(p, &method, &sizes) : nib_cpu_prefill_sizes(p, &method, &sizes);
+    if (!fits || !align_sizes(&sizes, pool->lanes, &space->bytes))
         return nib_fail(error, NIB_LIMIT, "the scratch memory for %zu rows of %zu activations is too large", p->M, p->K);
     space->memory = nib_allocate(allocator, space->bytes, 1);
     if (!space->memory)
@@ -61,9 +67,9 @@ nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator 
     char *start = space->memory;
     start += (size_t)(-(uintptr_t)start % ALIGN_BYTES);
     space->x = (float *)(void *)start;
-    space->arranged = space->x + x;
-    space->lanes = space->arranged + arranged;
-    space->lane_floats = lane;
+    space->packed = start + sizes.x;
+    space->lanes = space->packed + sizes.packed;
+    space->lane_bytes = sizes.lane;
     return NIB_OK;
 }
 
@@ -115,8 +121,9 @@ void nib_cpu_solve(const nib_cpu_problem *problem, const nib_cpu_row *row, const
 {
     if (problem->M == 0)
         return;
-    if (is_decode(problem, row))
-        nib_cpu_decode(problem, row, pool, space);
+    const nib_cpu_method method = nib_cpu_choose_method(problem, row);
+    if (method.gemv)
+        nib_cpu_decode(problem, row, &method, pool, space);
     else
-        nib_cpu_prefill(problem, row, pool, space);
+        nib_cpu_prefill(problem, row, &method, pool, space);
 }

@@ -9,13 +9,19 @@
 #include "problem.h"
 
 /* A few activation rows: weights are streamed once. */
-void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                    const nib_cpu_workspace *space);
+void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,
+                    const nib_cpu_pool *pool, const nib_cpu_workspace *space);
 
 /* Many rows: register tiles over dequantized panels that stay in cache. */
-void nib_cpu_prefill(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                     const nib_cpu_workspace *space);
-bool nib_cpu_prefill_floats(const nib_cpu_problem *problem, const nib_cpu_row *row, size_t *x, size_t *lane);
+void nib_cpu_prefill(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,
+                     const nib_cpu_pool *pool, const nib_cpu_workspace *space);
+
+/* Bytes of the parts of a workspace; false when they overflow. */
+typedef struct nib_cpu_sizes {
+    size_t x, packed, lane;
+} nib_cpu_sizes;
+bool nib_cpu_decode_sizes(const nib_cpu_problem *problem, const nib_cpu_method *method, nib_cpu_sizes *sizes);
+bool nib_cpu_prefill_sizes(const nib_cpu_problem *problem, const nib_cpu_method *method, nib_cpu_sizes *sizes);
 
 /* The norm of row m. */
 nib_cpu_norm nib_cpu_norm_of_row(const nib_cpu_problem *problem, size_t m);

@@ -13,12 +13,13 @@ enum { CHUNK = 64, CHUNK_BYTES = 32, TILE_M = 6, TILE_N = 16, TILE_K = 256 };
 
 #include "elementwise.h"
 #include "kernels.h"
+#include "panel.h"
 #include "unroll.h"
 #include "view.h"
 
 /* ---- decode ---- */
 
-static bool streams(const nib_cpu_weights *w)
+static bool takes_rows(const nib_cpu_weights *w)
 {
     return w->bits == 4 && w->block % 32 == 0 && is_row_aligned(w);
 }
@@ -28,9 +29,9 @@ static size_t chunk_count(const nib_cpu_weights *w)
     return (w->K + CHUNK - 1) / CHUNK;
 }
 
-static size_t arranged_floats(const nib_cpu_weights *w)
+static size_t arranged_bytes(const nib_cpu_weights *w)
 {
-    return chunk_count(w) * CHUNK;
+    return sizeof(float) * chunk_count(w) * CHUNK;
 }
 
 /* Which code of a chunk lane `lane` of expanded vector `v` holds; see expand_nbits and expand_codebook. */
@@ -45,15 +46,16 @@ static size_t code_at(const nib_cpu_weights *w, size_t v, size_t lane)
     return group * 32 + 2 * byte + v / 4;
 }
 
-static void arrange(const nib_cpu_weights *w, const float *x, size_t m, float *arranged)
+static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *arranged)
 {
+    float *to = arranged;
     uint8_t order[CHUNK];
     for (size_t i = 0; i < CHUNK; i++)
         order[i] = (uint8_t)code_at(w, i / LANES, i % LANES);
     for (size_t k = 0; k < w->K; k += CHUNK) {
         for (size_t row = 0; row < m; row++) {
             for (size_t i = 0; i < CHUNK; i++)
-                *arranged++ = k + order[i] < w->K ? x[row * w->K + k + order[i]] : 0;
+                *to++ = k + order[i] < w->K ? x[row * w->K + k + order[i]] : 0;
         }
     }
 }
@@ -291,10 +293,9 @@ INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arra
             decode_as(w, false, arranged, count, n0, n1, y, y_stride);                             \
         break
 
-static void decode(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
-                   float *y, size_t y_stride)
+static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
+                   size_t y_stride)
 {
-    (void)x;
     switch (m) {
         DECODE_FOR(1);
         DECODE_FOR(2);
@@ -428,8 +429,9 @@ INLINE void panel_of_eight(const nib_cpu_weights *w, int bits, bool codebook, si
     }
 }
 
-static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
+static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *to)
 {
+    float *out = to;
     if (!has_whole_words(w)) {
         panel_by_rows(w, n0, k0, kc, out);
         return;
@@ -477,7 +479,7 @@ INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights
         tile_of(count, kc, a, weights, c, accumulate);                                             \
         break
 
-static void tile(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+static void tile(size_t rows, size_t kc, const void *a, const void *weights, float *c, bool accumulate)
 {
     switch (rows) {
         TILE_FOR(1);
@@ -489,19 +491,37 @@ static void tile(size_t rows, size_t kc, const float *a, const float *weights, f
     }
 }
 
+static bool takes_all(const nib_cpu_weights *w)
+{
+    (void)w;
+    return true;
+}
+
+static const nib_cpu_gemv gemv = {
+    .takes = takes_rows,
+    .arranged_bytes = arranged_bytes,
+    .arrange = arrange,
+    .decode = decode,
+};
+
+static const nib_cpu_gemm gemm = {
+    .takes = takes_all,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .panel_bytes = panel_bytes,
+    .panel = panel,
+    .tile = tile,
+};
+
 const nib_cpu_row nib_cpu_avx2 = {
     .name = "avx2",
     .needs = NIB_CPU_AVX2,
     .normalize = normalize,
     .finish = finish,
     .dequantize = nib_scalar_dequantize,
-    .streams = streams,
-    .arranged_floats = arranged_floats,
-    .arrange = arrange,
-    .decode = decode,
-    .tile_m = TILE_M,
-    .tile_n = TILE_N,
-    .tile_k = TILE_K,
-    .panel = panel,
-    .tile = tile,
+    .gemv = &gemv,
+    .gemm = &gemm,
 };

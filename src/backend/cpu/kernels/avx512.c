@@ -13,6 +13,7 @@ enum { WORDS = 16, MAX_PER_WORD = 16, TILE_M = 12, TILE_N = 32, TILE_K = 256 };
 
 #include "elementwise.h"
 #include "kernels.h"
+#include "panel.h"
 #include "unroll.h"
 #include "view.h"
 
@@ -42,7 +43,7 @@ INLINE __m512 expand(__m512i words, bool codebook, int bits, int j, __m512 table
 
 /* ---- decode ---- */
 
-static bool streams(const nib_cpu_weights *w)
+static bool takes_rows(const nib_cpu_weights *w)
 {
     return has_whole_words(w) && w->block >= 16;
 }
@@ -57,21 +58,22 @@ static size_t chunk_count(const nib_cpu_weights *w)
     return (w->K + codes_per_chunk(w) - 1) / codes_per_chunk(w);
 }
 
-static size_t arranged_floats(const nib_cpu_weights *w)
+static size_t arranged_bytes(const nib_cpu_weights *w)
 {
-    return chunk_count(w) * codes_per_chunk(w);
+    return sizeof(float) * chunk_count(w) * codes_per_chunk(w);
 }
 
 /* For each chunk and row: vector j holds the activations of code j of the 16 words. */
-static void arrange(const nib_cpu_weights *w, const float *x, size_t m, float *arranged)
+static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *arranged)
 {
+    float *to = arranged;
     const size_t per_word = 32 / (size_t)w->bits;
     for (size_t k0 = 0; k0 < w->K; k0 += codes_per_chunk(w)) {
         for (size_t row = 0; row < m; row++) {
             for (size_t j = 0; j < per_word; j++) {
                 for (size_t word = 0; word < WORDS; word++) {
                     const size_t k = k0 + word * per_word + j;
-                    *arranged++ = k < w->K ? x[row * w->K + k] : 0;
+                    *to++ = k < w->K ? x[row * w->K + k] : 0;
                 }
             }
         }
@@ -176,10 +178,9 @@ INLINE void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const f
             decode_as(w, false, 8, arranged, count, n0, n1, y, y_stride);                          \
         break
 
-static void decode(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
-                   float *y, size_t y_stride)
+static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
+                   size_t y_stride)
 {
-    (void)x;
     switch (m) {
         DECODE_FOR(1);
         DECODE_FOR(2);
@@ -284,8 +285,9 @@ INLINE void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, 
     }
 }
 
-static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
+static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *to)
 {
+    float *out = to;
     if (!has_whole_words(w)) {
         panel_by_rows(w, n0, k0, kc, out);
         return;
@@ -333,7 +335,7 @@ INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights
         tile_of(count, kc, a, weights, c, accumulate);                                             \
         break
 
-static void tile(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
+static void tile(size_t rows, size_t kc, const void *a, const void *weights, float *c, bool accumulate)
 {
     switch (rows) {
         TILE_FOR(1);
@@ -351,19 +353,37 @@ static void tile(size_t rows, size_t kc, const float *a, const float *weights, f
     }
 }
 
+static bool takes_all(const nib_cpu_weights *w)
+{
+    (void)w;
+    return true;
+}
+
+static const nib_cpu_gemv gemv = {
+    .takes = takes_rows,
+    .arranged_bytes = arranged_bytes,
+    .arrange = arrange,
+    .decode = decode,
+};
+
+static const nib_cpu_gemm gemm = {
+    .takes = takes_all,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .panel_bytes = panel_bytes,
+    .panel = panel,
+    .tile = tile,
+};
+
 const nib_cpu_row nib_cpu_avx512 = {
     .name = "avx512",
     .needs = NIB_CPU_AVX512 | NIB_CPU_AVX2,
     .normalize = normalize,
     .finish = finish,
     .dequantize = nib_scalar_dequantize,
-    .streams = streams,
-    .arranged_floats = arranged_floats,
-    .arrange = arrange,
-    .decode = decode,
-    .tile_m = TILE_M,
-    .tile_n = TILE_N,
-    .tile_k = TILE_K,
-    .panel = panel,
-    .tile = tile,
+    .gemv = &gemv,
+    .gemm = &gemm,
 };

@@ -55,32 +55,46 @@ typedef struct nib_cpu_finish {
     bool half;                         /* output and biases are float16, else float32 */
 } nib_cpu_finish;
 
+/* A few activation rows times weights that are streamed once. */
+typedef struct nib_cpu_gemv {
+    /* Whether these kernels are for such weights. */
+    bool (*takes)(const nib_cpu_weights *w);
+    /* Put the m (1..8) activation rows x [m][K] into the order that decode() wants, in m * arranged_bytes(w) bytes aligned
+     * to 64. */
+    size_t (*arranged_bytes)(const nib_cpu_weights *w);
+    void (*arrange)(const nib_cpu_weights *w, const float *x, size_t m, void *arranged);
+    /* y[i*y_stride + n - n0] = dot product of activation row i and weight row n, for n0 <= n < n1. */
+    void (*decode)(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
+                   size_t y_stride);
+} nib_cpu_gemv;
+
+/* Many activation rows, in tiles of tile_m of them by tile_n weight rows, along slices of K of tile_k columns (the last
+ * one is shorter). Blocks do not cross slices where that matters. Memory is aligned to 64 bytes. */
+typedef struct nib_cpu_gemm {
+    bool (*takes)(const nib_cpu_weights *w);
+    size_t tile_m, tile_n, tile_k;
+    /* One slice of tile_m activation rows: from x [rows][stride], which points at its first column. rows <= tile_m. */
+    size_t (*packed_bytes)(size_t kc);
+    void (*pack)(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed);
+    /* One slice of tile_n weight rows from row n0 and column k0 on; rows from N on give zeros. */
+    size_t (*panel_bytes)(size_t kc);
+    void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel);
+    /* c[i*tile_n + j] = (accumulate ? c[...] : 0) + their product, for i < rows and all j. */
+    void (*tile)(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate);
+} nib_cpu_gemm;
+
 typedef struct nib_cpu_row {
     const char *name;
     unsigned needs;
-
     /* x[K] in float32: widened, summed with skip, normalized. */
     void (*normalize)(const nib_cpu_norm *norm, float *x);
     /* Finish `count` sums. */
     void (*finish)(const nib_cpu_finish *finish, const float *sums, size_t count);
     /* Dequantize weights [k0, k0+count) of row n; every row gives the same bits. */
     void (*dequantize)(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
-
-    /* Decode: y[m*y_stride + n - n0] for the rows [n0, n1) of the weights and m activation rows (1..8). `x` is [m][K];
-     * `arranged` is what arrange() made of it, arranged_floats(w) * m floats, aligned to 64 bytes. Called for weights
-     * that the row streams; others are multiplied through panels. */
-    bool (*streams)(const nib_cpu_weights *w);
-    size_t (*arranged_floats)(const nib_cpu_weights *w);
-    void (*arrange)(const nib_cpu_weights *w, const float *x, size_t m, float *arranged);
-    void (*decode)(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
-                   float *y, size_t y_stride);
-
-    /* Prefill: panels [kc][tile_n] of dequantized weights times [kc][tile_m] activation panels. */
-    size_t tile_m, tile_n, tile_k;
-    /* panel[k][j] = weight[n0+j][k0+k]; zero for n0+j >= N. 64-byte aligned. */
-    void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *panel);
-    /* c[i*tile_n + j] (+)= sum over k of a[k*tile_m + i] * panel[k*tile_n + j] for i < rows; c is 64-byte aligned. */
-    void (*tile)(size_t rows, size_t kc, const float *a, const float *panel, float *c, bool accumulate);
+    /* gemm takes all weights. gemv8 and gemm8 quantize the activations to int8 (accuracy_level 4). */
+    const nib_cpu_gemv *gemv, *gemv8;
+    const nib_cpu_gemm *gemm, *gemm8;
 } nib_cpu_row;
 
 /* The rows that this build has, best first; the last one is scalar and needs nothing. */

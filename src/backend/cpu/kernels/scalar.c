@@ -8,11 +8,13 @@
 #include "kernels.h"
 
 #include <math.h>
-
-#include "load.h"
-#include "tensor/blocks.h"
+#include <string.h>
 
 enum { PIECE = 32, TILE_M = 4, TILE_N = 8, TILE_K = 128 };
+
+#include "load.h"
+#include "panel.h"
+#include "tensor/blocks.h"
 
 /* ---- activations ---- */
 
@@ -116,53 +118,46 @@ float nib_scalar_dot(const nib_cpu_weights *w, size_t n, const float *x)
     return sum;
 }
 
-/* ---- decode ---- */
-
-static bool streams(const nib_cpu_weights *w)
+static bool takes_all(const nib_cpu_weights *w)
 {
     (void)w;
     return true;
 }
 
-static size_t arranged_floats(const nib_cpu_weights *w)
+/* ---- decode ---- */
+
+static size_t arranged_bytes(const nib_cpu_weights *w)
 {
-    (void)w;
-    return 0;
+    return w->K * sizeof(float);
 }
 
-static void arrange(const nib_cpu_weights *w, const float *x, size_t m, float *arranged)
+static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *arranged)
 {
-    (void)w;
-    (void)x;
-    (void)m;
-    (void)arranged;
+    memcpy(arranged, x, m * w->K * sizeof *x);
 }
 
-static void decode(const nib_cpu_weights *w, const float *x, const float *arranged, size_t m, size_t n0, size_t n1,
-                   float *y, size_t y_stride)
+static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
+                   size_t y_stride)
 {
-    (void)arranged;
+    const float *x = arranged;
     for (size_t i = 0; i < m; i++) {
         for (size_t n = n0; n < n1; n++)
             y[i * y_stride + n - n0] = nib_scalar_dot(w, n, x + i * w->K);
     }
 }
 
+static const nib_cpu_gemv gemv = {
+    .takes = takes_all,
+    .arranged_bytes = arranged_bytes,
+    .arrange = arrange,
+    .decode = decode,
+};
+
 /* ---- prefill ---- */
 
-static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
+static void tile(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate)
 {
-    float values[TILE_K];
-    for (size_t j = 0; j < TILE_N; j++) {
-        if (n0 + j < w->N)
-            nib_scalar_dequantize(w, n0 + j, k0, kc, values);
-        for (size_t k = 0; k < kc; k++)
-            out[k * TILE_N + j] = n0 + j < w->N ? values[k] : 0;
-    }
-}
-
-static void tile(size_t rows, size_t kc, const float *a, const float *weights, float *c, bool accumulate)
-{
+    const float *a = packed, *weights = panel;
     float sums[TILE_M * TILE_N] = {0};
     for (size_t k = 0; k < kc; k++) {
         for (size_t i = 0; i < rows; i++) {
@@ -174,19 +169,24 @@ static void tile(size_t rows, size_t kc, const float *a, const float *weights, f
         c[i] = accumulate ? c[i] + sums[i] : sums[i];
 }
 
+static const nib_cpu_gemm gemm = {
+    .takes = takes_all,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .panel_bytes = panel_bytes,
+    .panel = panel_by_rows,
+    .tile = tile,
+};
+
 const nib_cpu_row nib_cpu_scalar = {
     .name = "scalar",
     .needs = 0,
     .normalize = normalize,
     .finish = finish,
     .dequantize = nib_scalar_dequantize,
-    .streams = streams,
-    .arranged_floats = arranged_floats,
-    .arrange = arrange,
-    .decode = decode,
-    .tile_m = TILE_M,
-    .tile_n = TILE_N,
-    .tile_k = TILE_K,
-    .panel = panel,
-    .tile = tile,
+    .gemv = &gemv,
+    .gemm = &gemm,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Both weight formats seen as rows of blocks, for the kernels that can. Included after TILE_N and TILE_K.
+ * Both weight formats seen as rows of blocks, for the kernels that can.
  */
 #ifndef NIB_BACKEND_CPU_VIEW_H
 #define NIB_BACKEND_CPU_VIEW_H
@@ -30,19 +30,6 @@ static inline row_view view_rows(const nib_cpu_weights *w)
 static inline bool has_whole_words(const nib_cpu_weights *w)
 {
     return is_row_aligned(w) && w->block * (size_t)w->bits % 32 == 0;
-}
-
-/* A panel of weights that no faster way exists for: by rows, through the scalar kernel. */
-static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, float *out)
-{
-    float values[TILE_K];
-    for (size_t j = 0; j < TILE_N; j++) {
-        const bool exists = n0 + j < w->N;
-        if (exists)
-            nib_scalar_dequantize(w, n0 + j, k0, kc, values);
-        for (size_t k = 0; k < kc; k++)
-            out[k * TILE_N + j] = exists ? values[k] : 0;
-    }
 }
 
 #endif
