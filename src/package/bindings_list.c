@@ -222,6 +222,18 @@ nib_status nib_read_list_bindings(nib_reader *r, nib_value value, nib_pass *pass
     return read_set(r, value.as.list, pass);
 }
 
+nib_status nib_inherit_bindings(nib_reader *r, nib_value value, nib_pass *pass)
+{
+    if (value.type != NIB_VALUE_MAP || nib_map_get_cstr(value.as.map, "bindings"))
+        return NIB_OK;
+    nib_status status = NIB_OK;
+    if (r->variant_bindings.type == NIB_VALUE_UNDEFINED)
+        status = nib_refuse(r, "a pass needs the key \"bindings\"");
+    else
+        status = nib_read_list_bindings(r, r->variant_bindings, pass);
+    return nib_at_name(r, "bindings", status);
+}
+
 /* ---- overrides of uniform values, of the dialect's older form ---- */
 
 static nib_uniform_field *find_field(const nib_binding *binding, nib_str name)

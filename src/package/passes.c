@@ -219,6 +219,8 @@ static nib_status read_pass(nib_reader *r, nib_value value, size_t index, const 
                             nib_pass *pass)
 {
     *pass = (nib_pass){.entry_point = NIB_STR("main")};
+    if (r->contract->dialect == NIB_DIALECT_LIST)
+        NIB_TRY(nib_inherit_bindings(r, value, pass));
     NIB_TRY(nib_keys_read(r, keys, value, pass));
     if (pass->id.len == 0)
         NIB_TRY(number_name(r, "pass", index, &pass->id));

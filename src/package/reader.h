@@ -124,6 +124,8 @@ nib_status nib_collect_binding_names(nib_reader *r);
 
 nib_status nib_read_binding_sets(nib_reader *r, const nib_value *value, void *contract);
 nib_status nib_read_list_bindings(nib_reader *r, nib_value value, nib_pass *pass);
+/* A pass without bindings has those of its variant, in the dialect's older form. */
+nib_status nib_inherit_bindings(nib_reader *r, nib_value value, nib_pass *pass);
 nib_status nib_apply_uniform_overrides(nib_reader *r, const nib_value *value, void *pass);
 
 /* ---- passes.c ---- */

@@ -2,6 +2,8 @@
  *
  * What a variant requires of a device (format 2.A.11).
  */
+#include "package/requires.h"
+
 #include "package/reader.h"
 
 /* format D.2 */
@@ -66,6 +68,26 @@ static bool is_among(nib_str name, const char *const *names, size_t count)
     return false;
 }
 
+bool nib_is_feature_name(nib_str name)
+{
+    return is_among(name, feature_names, COUNT_OF(feature_names));
+}
+
+size_t nib_feature_name_count(void)
+{
+    return COUNT_OF(feature_names);
+}
+
+bool nib_is_limit_name(nib_str name)
+{
+    return is_among(name, limit_names, COUNT_OF(limit_names));
+}
+
+size_t nib_limit_name_count(void)
+{
+    return COUNT_OF(limit_names);
+}
+
 /* ---- features ---- */
 
 static bool has_feature(const nib_requires *needs, nib_str name)
@@ -79,8 +101,7 @@ static bool has_feature(const nib_requires *needs, nib_str name)
 
 static nib_status read_feature(nib_reader *r, nib_value value, nib_requires *needs)
 {
-    if (value.type != NIB_VALUE_STRING ||
-        !is_among(value.as.string, feature_names, COUNT_OF(feature_names)))
+    if (value.type != NIB_VALUE_STRING || !nib_is_feature_name(value.as.string))
         return nib_refuse(r, "%s is not a device feature that the format knows",
                           nib_show(value).text);
     if (!has_feature(needs, value.as.string))
@@ -113,7 +134,7 @@ static nib_limit_rule *find_limit(nib_requires *needs, nib_str name)
 
 static nib_status read_limit(nib_reader *r, nib_str name, nib_value value, nib_limit_rule *out)
 {
-    if (!is_among(name, limit_names, COUNT_OF(limit_names)))
+    if (!nib_is_limit_name(name))
         return nib_refuse(r, "\"%.*s\" is not a WebGPU limit that the format knows",
                           NIB_SHOW_STR(name));
     NIB_TRY(nib_keys_check(r, NIB_KEY_NUMBER, "a limit", value));

@@ -145,23 +145,6 @@ static nib_status read_bindings(nib_reader *r, const nib_value *value, void *pas
     return nib_read_list_bindings(r, *value, pass);
 }
 
-/* Read before the overrides of uniform values: bindings that the variant gives to all its passes.
- */
-static nib_status inherit_bindings(nib_reader *r, nib_pass *pass)
-{
-    if (pass->binding_count)
-        return NIB_OK;
-    if (r->variant_bindings.type == NIB_VALUE_UNDEFINED)
-        return nib_at_name(r, "bindings", nib_refuse(r, "a pass needs the key \"bindings\""));
-    return nib_at_name(r, "bindings", nib_read_list_bindings(r, r->variant_bindings, pass));
-}
-
-static nib_status read_dispatch(nib_reader *r, const nib_value *value, void *pass)
-{
-    NIB_TRY(inherit_bindings(r, pass));
-    return nib_read_dispatch(r, value, pass);
-}
-
 static nib_status read_entry_point(nib_reader *r, const nib_value *value, void *pass)
 {
     ((nib_pass *)pass)->entry_point = value->as.string;
@@ -180,7 +163,7 @@ static const nib_key pass_rows[] = {
     {"derive", NIB_KEY_MAP, .set = nib_read_pass_derive},
     {"constants", NIB_KEY_MAP, .set = read_constants},
     {"bindings", NIB_KEY_ANY, .set = read_bindings},
-    {"dispatch", NIB_KEY_MAP, .required = true, .set = read_dispatch},
+    {"dispatch", NIB_KEY_MAP, .required = true, .set = nib_read_dispatch},
     {"uniforms", NIB_KEY_MAP, .set = nib_apply_uniform_overrides},
     {"reads", NIB_KEY_ANY, NIB_ACCEPTED},
     {"writes", NIB_KEY_ANY, NIB_ACCEPTED},

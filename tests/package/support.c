@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "package/digest.h"
 
 char *read_text(const char *path, size_t *bytes)
 {
@@ -90,6 +93,120 @@ nib_value find_member(nib_value root, const char *path)
     }
     return value;
 }
+
+/* ---- a sample package ---- */
+
+const char sample_manifest[] =
+    "{\"domain\":\"test.ops\",\"name\":\"Scale\","
+    "\"inputs\":{\"x\":{\"dtype\":\"T\",\"onnx\":\"X\",\"description\":\"what to scale\"},"
+    "\"q\":{\"dtype\":\"uint8\",\"layout\":\"packed\",\"optional\":true},\"u\":{}},"
+    "\"outputs\":{\"y\":{\"dtype\":\"T\",\"shape\":\"shapes.x\",\"onnx\":\"Y\"},"
+    "\"u\":{\"optional\":true}},"
+    "\"typeConstraints\":{\"T\":[\"float32\",\"float16\"]},"
+    "\"attributes\":{\"alpha\":{\"default\":1}},"
+    "\"derive\":{\"count\":\"numel(shapes.x)\",\"list\":[\"count\",3]},"
+    "\"variants\":[{\"id\":\"main\",\"when\":[\"count > 0\"],"
+    "\"intermediates\":[{\"id\":\"t\",\"dtype\":\"float32\",\"shape\":[\"count\"]}],"
+    "\"passes\":[{\"shader\":\"scale.wgsl.jinja\",\"bindings\":[\"x\",\"y\",\"t\","
+    "{\"name\":\"params\",\"struct\":[{\"name\":\"n\",\"type\":\"u32\",\"value\":\"count\"}]}],"
+    "\"dispatch\":{\"threads\":\"count\",\"workgroupSize\":64}}]}]}\n";
+
+const char sample_list_manifest[] =
+    "{\"domain\":\"test.ops\",\"name\":\"Scale\",\"inputs\":[{\"role\":\"X\",\"dtype\":\"T\"}],"
+    "\"outputs\":[{\"role\":\"Y\",\"dtype\":\"T\",\"shape\":\"shapes.X\"}],"
+    "\"args\":{\"x\":{\"kind\":\"tensor\",\"semantic\":\"X\",\"role\":\"input\"},"
+    "\"y\":{\"kind\":\"tensor\",\"semantic\":\"Y\",\"role\":\"output\"}},"
+    "\"typeConstraints\":{\"T\":[\"float32\"]},\"constants\":{\"n\":\"numel(shapes.X)\"},"
+    "\"attributes\":{\"alpha\":1},\"attributeConstraints\":{\"beta\":{\"required\":true}},"
+    "\"bindingSets\":{\"main\":["
+    "{\"name\":\"x\",\"arg\":\"x\",\"buffer\":{\"type\":\"read-only-storage\"},\"elementType\":\"$"
+    "T\"},"
+    "{\"name\":\"y\",\"arg\":\"y\",\"buffer\":{\"type\":\"storage\"},\"elementType\":\"f32\"},"
+    "{\"name\":\"p\",\"buffer\":{\"type\":\"uniform\"},\"struct\":{\"fields\":"
+    "[{\"name\":\"n\",\"type\":\"u32\",\"value\":\"n\"}]}}]},"
+    "\"variants\":[{\"id\":\"main\",\"passes\":[{\"shader\":\"scale.wgsl.jinja\",\"bindings\":"
+    "\"main\","
+    "\"dispatch\":{\"workgroups\":\"n\",\"z\":2}}]}]}\n";
+
+const char sample_shader[] = "{{ env.wgsl.resourceDeclarations }}\n@compute fn main() {}\n";
+
+const char sample_metadata[] =
+    "{\"name\":\"test.ops.Scale\",\"backend\":{\"type\":\"webgpu\"},\"webgpu\":{\"manifestSpec\":"
+    "\"2.1\","
+    "\"variants\":{\"main\":[\"scale.wgsl.jinja\"]}},\"digest\":{\"algorithm\":\"sha256\","
+    "\"files\":{"
+    "\"manifest.json\":\"@MANIFEST\",\"scale.wgsl.jinja\":\"@SHADER\"}}}\n";
+
+char *replaced(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (!at)
+        return format_text("%s", text);
+    return format_text("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void digest_text(const char *text, char out[NIB_DIGEST_BASE64])
+{
+    nib_digest digest;
+    const nib_str piece = nib_str_from(text ? text : "");
+    assert_int_equal(nib_digest_of(&piece, 1, &digest, NULL), NIB_OK);
+    nib_digest_base64(&digest, out);
+}
+
+char *fill_metadata(const sample *s, const char *text)
+{
+    char digest[NIB_DIGEST_BASE64];
+    digest_text(s->manifest, digest);
+    char *half = replaced(text, "@MANIFEST", digest);
+    digest_text(s->shader, digest);
+    char *whole = replaced(half, "@SHADER", digest);
+    free(half);
+    return whole;
+}
+
+char *sample_path(const sample *s, const char *name)
+{
+    return format_text("%s/%s", s->folder, name);
+}
+
+void sample_init(sample *s)
+{
+    *s = (sample){.root = make_directory(),
+                  .manifest = sample_manifest,
+                  .shader = sample_shader,
+                  .metadata = sample_metadata};
+    char *build = format_text("%s/build", s->root);
+    s->folder = format_text("%s/build/webgpu", s->root);
+    assert_int_equal(mkdir(build, 0777), 0);
+    assert_int_equal(mkdir(s->folder, 0777), 0);
+    free(build);
+}
+
+static void write_sample_file(const sample *s, const char *name, const char *text)
+{
+    char *path = sample_path(s, name);
+    remove(path);
+    if (text)
+        write_text(path, text);
+    free(path);
+}
+
+void sample_write(const sample *s)
+{
+    char *metadata = s->metadata ? fill_metadata(s, s->metadata) : NULL;
+    write_sample_file(s, "manifest.json", s->manifest);
+    write_sample_file(s, "scale.wgsl.jinja", s->shader);
+    write_sample_file(s, "metadata.json", metadata);
+    free(metadata);
+}
+
+void sample_free(sample *s)
+{
+    remove_directory(s->root);
+    free(s->folder);
+}
+
+/* ---- allocation ---- */
 
 static void *counting_resize(void *user, void *ptr, size_t old_bytes, size_t new_bytes)
 {
