@@ -107,9 +107,6 @@ static nib_status check_struct(nib_pass_build *b, size_t index, bool *repeated)
     const nib_binding *binding = b->pass->bindings[index].binding;
     const nib_str name = struct_name(binding);
     *repeated = false;
-    if (!nib_str_is_identifier(name))
-        return nib_fail(b->p->error, NIB_CONTRACT, "pass '%.*s': the struct name '%.*s' is no identifier",
-                        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(name));
     for (size_t i = 0; i < index; i++) {
         const nib_binding *other = b->pass->bindings[i].binding;
         if (other->kind != NIB_BINDING_UNIFORM || !nib_str_eq(struct_name(other), name))

@@ -164,27 +164,31 @@ nib_status nib_planner_derive(nib_planner *p, const nib_derives *derives, const 
 /* Dims beyond this are not exact numbers any more. */
 static const double max_dim = 9007199254740992.0;
 
-static nib_status read_dim(nib_planner *p, nib_value value, const char *what, nib_tensor_desc *desc)
+/* `from` is the expression that gave the value. */
+static nib_status read_dim(nib_planner *p, nib_value value, const nib_expr *from, const char *what,
+                           nib_tensor_desc *desc)
 {
     const double number = nib_value_is_number(value) ? value.as.number : (double)NAN;
     if (!(number >= 0 && number <= max_dim && trunc(number) == number))
         return nib_fail(p->error, NIB_EVAL,
-                        "%s: dim %u of the shape is %s; it must be a non-negative integer", what,
-                        (unsigned)desc->rank, nib_value_label(value).text);
+                        "%s: dim %u of the shape `%.*s` is %s; it must be a non-negative integer",
+                        what, (unsigned)desc->rank, NIB_STR_ARG(from->text),
+                        nib_value_label(value).text);
     if (desc->rank == NIB_MAX_RANK)
-        return nib_fail(p->error, NIB_LIMIT, "%s: the shape has more than %d dims", what,
-                        NIB_MAX_RANK);
+        return nib_fail(p->error, NIB_LIMIT, "%s: the shape `%.*s` has more than %d dims", what,
+                        NIB_STR_ARG(from->text), NIB_MAX_RANK);
     desc->dims[desc->rank++] = (int64_t)number;
     return NIB_OK;
 }
 
-static nib_status read_dims(nib_planner *p, nib_value value, const char *what, nib_tensor_desc *desc)
+static nib_status read_dims(nib_planner *p, nib_value value, const nib_expr *from, const char *what,
+                            nib_tensor_desc *desc)
 {
     if (value.type != NIB_VALUE_LIST)
-        return nib_fail(p->error, NIB_EVAL, "%s: the shape is %s; it must be a list", what,
-                        nib_value_label(value).text);
+        return nib_fail(p->error, NIB_EVAL, "%s: the shape `%.*s` is %s; it must be a list", what,
+                        NIB_STR_ARG(from->text), nib_value_label(value).text);
     for (size_t i = 0; i < value.as.list->count; i++)
-        NIB_TRY(read_dim(p, value.as.list->items[i], what, desc));
+        NIB_TRY(read_dim(p, value.as.list->items[i], from, what, desc));
     return NIB_OK;
 }
 
@@ -210,12 +214,12 @@ nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule, co
     if (rule->whole) {
         NIB_TRY(eval_item(p, &rule->items[0], scope, what, &value));
         if (scalar_ok && nib_value_is_number(value))
-            return read_dim(p, value, what, desc);
-        return read_dims(p, value, what, desc);
+            return read_dim(p, value, &rule->items[0], what, desc);
+        return read_dims(p, value, &rule->items[0], what, desc);
     }
     for (size_t i = 0; i < rule->count; i++) {
         NIB_TRY(eval_item(p, &rule->items[i], scope, what, &value));
-        NIB_TRY(read_dim(p, value, what, desc));
+        NIB_TRY(read_dim(p, value, &rule->items[i], what, desc));
     }
     return NIB_OK;
 }

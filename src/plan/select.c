@@ -239,9 +239,10 @@ static void reject_clause(selection *s, const nib_expr *clause, nib_value value)
 {
     nib_buf text;
     nib_buf_init(&text, s->reason.allocator, 0);
-    const bool shown = nib_jinja_js_text(&text, value, NULL) == NIB_OK;
-    nib_buf_printf(&s->reason, "`%.*s` is %s", NIB_STR_ARG(clause->text),
-                   shown && text.data ? text.data : nib_value_type_name(value));
+    const char *shown = nib_value_type_name(value);
+    if (value.type != NIB_VALUE_NULL && nib_jinja_js_text(&text, value, NULL) == NIB_OK)
+        shown = text.data ? text.data : "";
+    nib_buf_printf(&s->reason, "`%.*s` is %s", NIB_STR_ARG(clause->text), shown);
     nib_buf_free(&text);
     s->brief = s->reason.len;
     nib_planner_explain(s->p, s->scope, clause->text, &s->reason);
@@ -292,20 +293,6 @@ static nib_status check_demotion(selection *s, const nib_variant *variant, verdi
     return NIB_OK;
 }
 
-/* Superseding variants outrank this one, so their verdict is known. */
-static bool check_superseded(selection *s, const nib_variant *variant)
-{
-    for (size_t i = 0; i < variant->superseded_by_count; i++) {
-        const size_t other = variant->superseded_by[i];
-        if (s->candidates[other].verdict == ELIGIBLE) {
-            nib_buf_printf(&s->reason, "superseded by variant %.*s",
-                           NIB_STR_ARG(s->p->contract->variants[other].id));
-            return false;
-        }
-    }
-    return true;
-}
-
 static nib_status judge(selection *s, const nib_variant *variant, verdict *out)
 {
     *out = REJECTED;
@@ -319,7 +306,7 @@ static nib_status judge(selection *s, const nib_variant *variant, verdict *out)
         return NIB_OK;
     bool ok = true;
     NIB_TRY(check_when(s, variant, &ok));
-    if (!ok || (!s->pinned && !check_superseded(s, variant)))
+    if (!ok)
         return NIB_OK;
     *out = ELIGIBLE;
     return s->pinned ? NIB_OK : check_demotion(s, variant, out);
@@ -420,7 +407,8 @@ static nib_status fail_no_variant(selection *s)
     return status;
 }
 
-/* Try candidates until one is eligible and not demoted; else the first demoted one wins. */
+/* Try candidates until one is eligible and not demoted; else the first demoted one wins. `supersededBy` needs no test of
+ * its own: the variants it lists outrank this one, so an eligible and undemoted one among them has been chosen already. */
 static nib_status choose(selection *s)
 {
     const nib_contract *contract = s->p->contract;
