@@ -7,18 +7,19 @@
 
 static int run_eval(cli_session *session)
 {
-    const char *scope_file = cli_value(&session->args, CLI_OPT_SCOPE);
     nib_error error = {0};
     char *scope = NULL, *result = NULL;
     int code = CLI_OK;
-    nib_status status = scope_file ? cli_read_file(scope_file, &scope, &error) : NIB_OK;
+    nib_status status = cli_read_scope(session, &scope, &error);
     if (status == NIB_OK)
         status = nib_expression_eval(session->context, session->args.arguments[0], scope, &result,
                                      &error);
-    if (status == NIB_OK)
-        puts(result);
-    else
+    if (status == NIB_OK) {
+        cli_print_text(result);
+    } else {
+        cli_name_scope(session, &error);
         code = cli_fail(session, &error);
+    }
     nib_text_free(session->context, result);
     free(scope);
     return code;

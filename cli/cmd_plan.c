@@ -56,10 +56,10 @@ static void print_rejected(const json_t *plan)
 /* A row "name float32[2,3]". */
 static void print_desc(const char **title, const char *name, const json_t *tensor)
 {
+    char *shape = json_dumps(json_object_get(tensor, "shape"), JSON_COMPACT);
     print_row(title, name);
-    printf(" %s", text_member(tensor, "dtype"));
-    print_value(json_object_get(tensor, "shape"));
-    putchar('\n');
+    printf(" %s%s\n", text_member(tensor, "dtype"), shape ? shape : "");
+    free(shape);
 }
 
 static void print_outputs(const json_t *plan)
@@ -241,7 +241,7 @@ static nib_status load_caps(cli_session *session, nib_caps **caps, nib_error *er
     nib_status status = file ? cli_read_file(file, &text, error) : NIB_OK;
     if (status == NIB_OK)
         status = nib_caps_parse(session->context, text, caps, error);
-    if (status != NIB_OK && file && !error->source[0])
+    if (status != NIB_OK && file)
         snprintf(error->source, sizeof error->source, "%s", file);
     free(text);
     return status;

@@ -18,7 +18,6 @@ static char *folder_of(const char *path)
 static nib_status render(cli_session *session, char **text, nib_error *error)
 {
     const char *path = session->args.arguments[0];
-    const char *scope_file = cli_value(&session->args, CLI_OPT_SCOPE);
     char *source = NULL, *scope = NULL, *folder = folder_of(path);
     const nib_render_options options = {
         .name = path,
@@ -26,10 +25,11 @@ static nib_status render(cli_session *session, char **text, nib_error *error)
         .infer_enables = cli_has(&session->args, CLI_OPT_INFER_ENABLES),
     };
     nib_status status = cli_read_file(path, &source, error);
-    if (status == NIB_OK && scope_file)
-        status = cli_read_file(scope_file, &scope, error);
+    if (status == NIB_OK)
+        status = cli_read_scope(session, &scope, error);
     if (status == NIB_OK)
         status = nib_template_render(session->context, source, scope, &options, text, error);
+    cli_name_scope(session, error);
     free(folder);
     free(source);
     free(scope);

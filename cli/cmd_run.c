@@ -112,10 +112,14 @@ static const char *variant_name(const nib_plan *plan)
     return nib_plan_variant(plan) ? nib_plan_variant(plan) : "none";
 }
 
+/* What ran where. A call's description mostly begins with its device's. */
 static void note_call(const cli_session *session, const nib_device *device, const cli_call *call)
 {
-    cli_note(session, "ran on %s", nib_device_description(device));
-    cli_note(session, "variant %s; %s", variant_name(call->plan), nib_call_description(call->call));
+    const char *where = nib_device_description(device), *what = nib_call_description(call->call);
+    if (strncmp(what, where, strlen(where)) == 0)
+        cli_note(session, "variant %s on %s", variant_name(call->plan), what);
+    else
+        cli_note(session, "variant %s on %s; %s", variant_name(call->plan), where, what);
 }
 
 static void print_outputs(const cli_call *call)

@@ -112,6 +112,11 @@ static bool compare_values(result *r, const cli_expectation *output, nib_tensor 
         r->worst = fmax(r->worst, error);
         if (error <= output->tolerance)
             continue;
+        if (isnan(a) && isnan(e)) {
+            say(r, OUTCOME_FAILED, "%s, element %zu is NaN, and allowNaN is not true", output->port,
+                i);
+            return false;
+        }
         cli_number_text(output->desc.dtype, a, got);
         cli_number_text(output->desc.dtype, e, wanted);
         say(r, OUTCOME_FAILED, "%s, element %zu is %s, expected %s (error %.3g, tolerance %.3g)",
@@ -323,7 +328,8 @@ static void print_result(const result *r)
     cli_print_clean(stdout, r->name);
     if (r->outcome == OUTCOME_PASSED && r->ran)
         printf(" (error %.2g%s)", r->worst, r->referenced ? ", values from the scalar CPU" : "");
-    if (r->reason[0]) {
+    /* Why nothing ran is the same for every planned case; the summary counts them. */
+    if (r->reason[0] && r->outcome != OUTCOME_PLANNED) {
         fputs(": ", stdout);
         cli_print_clean(stdout, r->reason);
     }

@@ -190,7 +190,7 @@ static int run_help(cli_session *session)
     else if (args->argument_count == 0)
         cli_print_overview(stdout);
     else if (!cli_find_command(args->arguments[0]))
-        return cli_usage(args->command, "unknown command '%s'", args->arguments[0]);
+        return cli_unknown_command(args->command, args->arguments[0]);
     else
         cli_print_help(stdout, cli_find_command(args->arguments[0]));
     return CLI_OK;

@@ -52,17 +52,6 @@ static int start_command(const cli_command *command, int argc, char *const *argv
     return code;
 }
 
-static int unknown_command(const char *word)
-{
-    const char *names[CLI_LENGTH(cli_commands)];
-    for (size_t i = 0; i < cli_command_count; i++)
-        names[i] = cli_commands[i]->name;
-    const char *nearest = cli_nearest(word, names, cli_command_count);
-    if (nearest)
-        return cli_usage(NULL, "unknown command '%s'; did you mean %s?", word, nearest);
-    return cli_usage(NULL, "unknown command '%s'", word);
-}
-
 static int dispatch(int argc, char *const *argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -83,7 +72,7 @@ static int dispatch(int argc, char *const *argv)
     }
     if (word[0] == '-')
         return cli_usage(NULL, "unknown option %s; options follow the command", word);
-    return unknown_command(word);
+    return cli_unknown_command(NULL, word);
 }
 
 int main(int argc, char **argv)

@@ -79,6 +79,18 @@ const char *cli_nearest(const char *word, const char *const *names, size_t count
     return best;
 }
 
+int cli_unknown_command(const cli_command *command, const char *word)
+{
+    const char **names = cli_alloc(cli_command_count * sizeof *names);
+    for (size_t i = 0; i < cli_command_count; i++)
+        names[i] = cli_commands[i]->name;
+    const char *nearest = cli_nearest(word, names, cli_command_count);
+    free(names);
+    if (nearest)
+        return cli_usage(command, "unknown command '%s'; did you mean %s?", word, nearest);
+    return cli_usage(command, "unknown command '%s'", word);
+}
+
 /* ---- parsing ---- */
 
 static int unknown_option(const cli_command *command, const char *name, size_t length)

@@ -145,6 +145,9 @@ const char *cli_nearest(const char *word, const char *const *names, size_t count
 int cli_usage(const cli_command *command, const char *format, ...)
     __attribute__((__format__(__printf__, 2, 3)));
 
+/* The same for a word that is no command. */
+int cli_unknown_command(const cli_command *command, const char *word);
+
 /* help.c */
 void cli_print_help(FILE *out, const cli_command *command);
 void cli_print_overview(FILE *out);

@@ -113,6 +113,8 @@ void cli_number_text(nib_dtype dtype, double value, char out[32])
         snprintf(out, 32, "NaN");
     } else if (isinf(value)) {
         snprintf(out, 32, value < 0 ? "-Infinity" : "Infinity");
+    } else if (value == floor(value) && fabs(value) < 1e15) {
+        snprintf(out, 32, "%.0f", value); /* %g would write 120 as 1.2e+02 */
     } else {
         for (int digits = 1; digits <= 17; digits++) {
             snprintf(out, 32, "%.*g", digits, value);

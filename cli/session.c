@@ -200,6 +200,20 @@ nib_status cli_read_file(const char *path, char **text, nib_error *error)
     return status;
 }
 
+nib_status cli_read_scope(const cli_session *session, char **scope, nib_error *error)
+{
+    const char *path = cli_value(&session->args, CLI_OPT_SCOPE);
+    *scope = NULL;
+    return path ? cli_read_file(path, scope, error) : NIB_OK;
+}
+
+void cli_name_scope(const cli_session *session, nib_error *error)
+{
+    const char *path = cli_value(&session->args, CLI_OPT_SCOPE);
+    if (path && strcmp(error->source, "scope") == 0)
+        snprintf(error->source, sizeof error->source, "%s", path);
+}
+
 nib_status cli_write_file(const char *path, const char *text, size_t bytes, nib_error *error)
 {
     FILE *stream = fopen(path, "wb");

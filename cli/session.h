@@ -51,6 +51,10 @@ json_t *cli_json_number(double value);
 
 /* Read a whole text file ("-" is standard input). NUL-terminated; free() it. */
 nib_status cli_read_file(const char *path, char **text, nib_error *error);
+/* The text of --scope, or NULL. free() it. */
+nib_status cli_read_scope(const cli_session *session, char **scope, nib_error *error);
+/* The library knows the scope as "scope": put the file's name in its place. */
+void cli_name_scope(const cli_session *session, nib_error *error);
 nib_status cli_write_file(const char *path, const char *text, size_t bytes, nib_error *error);
 
 /* A line on a terminal that replaces itself; nothing anywhere else. total 0: no count. */

@@ -34,7 +34,7 @@ static place inside(const place *outer, const char *format, ...)
 static nib_status wrong(const place *at, const char *rule)
 {
     cli_error(at->error, NIB_FORMAT, at->file->path, "%s", rule);
-    snprintf(at->error->path, sizeof at->error->path, "%s", at->path);
+    snprintf(at->error->path, sizeof at->error->path, "%s", at->path + (at->path[0] == '.'));
     return NIB_FORMAT;
 }
 
@@ -161,6 +161,16 @@ static nib_status read_data(const place *at, json_t *data, nib_tensor *tensor)
 
 /* ---- tensors ---- */
 
+/* A whole number, also one that was read as a real (parse_file). */
+static bool read_dim(const json_t *value, int64_t *dim)
+{
+    const double number = json_is_number(value) ? json_number_value(value) : -1;
+    if (!(number >= 0 && number <= 9.2e18) || number != floor(number))
+        return false;
+    *dim = json_is_integer(value) ? json_integer_value(value) : (int64_t)number;
+    return true;
+}
+
 static nib_status read_desc(const place *at, json_t *object, nib_tensor_desc *desc)
 {
     const char *dtype = json_string_value(json_object_get(object, "dtype"));
@@ -172,10 +182,8 @@ static nib_status read_desc(const place *at, json_t *object, nib_tensor_desc *de
         return wrong(at, "shape must be a list of at most 16 whole numbers");
     desc->rank = (uint32_t)json_array_size(shape);
     for (uint32_t i = 0; i < desc->rank; i++) {
-        const json_t *dim = json_array_get(shape, i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0)
+        if (!read_dim(json_array_get(shape, i), &desc->dims[i]))
             return wrong(at, "shape must be a list of at most 16 whole numbers");
-        desc->dims[i] = json_integer_value(dim);
     }
     return NIB_OK;
 }
@@ -426,6 +434,9 @@ static nib_status parse_file(cli_testfile *file, const char *text, nib_error *er
 {
     json_error_t problem;
     file->root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    /* Integers beyond 64 bits are legal JSON, and what a float is written as by some tools. */
+    if (!file->root && json_error_code(&problem) == json_error_numeric_overflow)
+        file->root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
     if (!file->root) {
         cli_error(error, NIB_FORMAT, file->path, "%s", problem.text);
         error->line = (uint32_t)problem.line;

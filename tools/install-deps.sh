@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Install what building and testing nibble needs on Debian 12 (or a newer Debian or Ubuntu), if it is missing.
 #
-#   install-deps.sh [build|check]     build: compiler and libraries; check (default): also what the tests use
+#   install-deps.sh [build|demo|check]     build: compiler and libraries; demo: and Python for make demo;
+#                                          check (default): and all that the tests use
 set -euo pipefail
 build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev)
-check=(libcmocka-dev python3 python3-venv clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+demo=(python3 python3-venv)
+check=(libcmocka-dev clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
   qemu-user debootstrap)
 packages=("${build[@]}")
-[ "${1:-check}" = build ] || packages+=("${check[@]}")
+[ "${1:-check}" = build ] || packages+=("${demo[@]}")
+[ "${1:-check}" != check ] || packages+=("${check[@]}")
 # The oracle of the language needs Node.js; a Node.js that is already there is as good as Debian's.
-if [ "${1:-check}" != build ] && ! command -v npm >/dev/null; then packages+=(nodejs npm); fi
+if [ "${1:-check}" = check ] && ! command -v npm >/dev/null; then packages+=(nodejs npm); fi
 
 missing=()
 for p in "${packages[@]}"; do

@@ -161,7 +161,7 @@ def run_operator(job, op, inputs, attrs, outputs):
     for key in outputs:
         words += ["--out", f"{key}={job.file(op + '.safetensors')}"]
     report = job.nibble(*words)
-    job.notes.append(f"{op}: {report['device']}; variant {report['variant']}; {report['call']}")
+    job.notes.append(f"{op}: variant {report['variant']} on {report['call']}")
     return {key: value.astype(np.float64) for key, value in read_safetensors(job.file(op + ".safetensors")).items()}
 
 

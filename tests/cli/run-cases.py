@@ -7,9 +7,9 @@
 A case is a folder under cases/ with the files
 
   cmd    bash, run in a fresh empty folder; nibble is the tool, $CASE the case's folder, $ROOT the source tree
-  out    what standard output must be   (no file: nothing)
-  err    what standard error must be    (no file: nothing)
-  code   the exit code                  (no file: 0)
+  out    what standard output must be, to the last line end   (no file: nothing)
+  err    what standard error must be                          (no file: nothing)
+  code   the exit code                                        (no file: 0)
 
 In out and err a "*" stands for any text within a line, and a line "..." for any number of lines. Ends with "N passed, N failed".
 """
@@ -26,13 +26,13 @@ ROOT = HERE.parent.parent
 
 
 def pattern_of(expected):
-    """A regular expression for the whole text."""
+    """A regular expression for the whole text, line ends included."""
     parts = []
-    for line in expected.splitlines():
-        if line == "...":
+    for line in expected.splitlines(keepends=True):
+        if line == "...\n":
             parts.append(r"(?:[^\n]*\n)*")
         else:
-            parts.append("[^\n]*".join(re.escape(piece) for piece in line.split("*")) + "\n")
+            parts.append("[^\n]*".join(re.escape(piece) for piece in line.split("*")))
     return re.compile("".join(parts))
 
 
