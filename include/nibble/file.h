@@ -18,7 +18,9 @@ extern "C" {
 typedef struct nib_file nib_file;
 
 /* One stored tensor. `stored` names the encoding in the file ("F32", "BF16", "Q4_0", "<f4"). `desc` is what
- * nib_file_read gives. quantized: a GGUF block format, readable as float32 or, for Q4_0, as nbits weights. */
+ * nib_file_read gives, dims outermost first; its dtype is NIB_DTYPE_NONE for an encoding that cannot be read.
+ * quantized: a GGUF block format, readable as float32 or, for Q4_0, as nbits weights. Strings live as long as the
+ * file. */
 typedef struct nib_file_entry {
     const char *name;
     const char *stored;
@@ -26,7 +28,7 @@ typedef struct nib_file_entry {
     bool quantized;
 } nib_file_entry;
 
-/* Open by content, not by suffix. A .npy file has one entry, named "".
+/* Open by content, not by suffix. A .npy file has one entry, named "". Limits and conversions: docs/files.md.
  * errors: IO, FORMAT, LIMIT, UNSUPPORTED, OUT_OF_MEMORY | owns: *out (nib_file_free) | threads: reads may run in parallel */
 NIB_API NIB_CHECKED nib_status nib_file_open(nib_context *context, const char *path, nib_file **out,
                                              nib_error *error);
@@ -38,7 +40,7 @@ NIB_API nib_file_entry nib_file_describe(const nib_file *file, size_t index);
 NIB_API size_t nib_file_find(const nib_file *file, const char *name);
 
 /* Read one tensor. Data that lies in the file as it is needed is borrowed from the mapping (the tensor must then be
- * freed before the file); anything else is converted: BF16, float64 (npy) and GGUF blocks become float32.
+ * freed before the file); anything else is copied or converted: BF16, float64 and GGUF blocks become float32.
  * errors: FORMAT, UNSUPPORTED, LIMIT, OUT_OF_MEMORY | owns: *out (nib_tensor_free) */
 NIB_API NIB_CHECKED nib_status nib_file_read(nib_file *file, size_t index, nib_tensor **out,
                                              nib_error *error);
@@ -48,8 +50,8 @@ NIB_API NIB_CHECKED nib_status nib_file_read(nib_file *file, size_t index, nib_t
 NIB_API NIB_CHECKED nib_status nib_file_read_nbits(nib_file *file, size_t index, nib_tensor **packed,
                                                    nib_tensor **scales, nib_error *error);
 
-/* "FILE.npy", "FILE.npz:member", "FILE.safetensors:tensor", "FILE.gguf:tensor", or a literal "float32[2,3]=0.5". The
- * result owns all it needs. errors: as nib_file_open and nib_file_read, INVALID_ARGUMENT | owns: *out (nib_tensor_free) */
+/* "FILE.npy", "FILE.npz:member", "FILE.safetensors:tensor", "FILE.gguf:tensor", or a literal "float32[2,3]=0.5",
+ * "int64[3]=1,2,3", "float32[4,576]=rand:7" (docs/files.md). The result owns all it needs. errors: as nib_file_open and nib_file_read, INVALID_ARGUMENT | owns: *out (nib_tensor_free) */
 NIB_API NIB_CHECKED nib_status nib_tensor_from_spec(nib_context *context, const char *spec,
                                                     nib_tensor **out, nib_error *error);
 
@@ -63,7 +65,9 @@ typedef struct nib_named_tensor {
     nib_tensor *tensor;
 } nib_named_tensor;
 
-/* Write tensors (and string metadata: key, value, key, value ...) as safetensors. The file appears whole or not at all. */
+/* Write tensors (and string metadata: key, value, key, value ...) as safetensors. Wide elements come first, so that
+ * every tensor is aligned. The file appears whole or not at all.
+ * errors: IO, INVALID_ARGUMENT (names that repeat), UNSUPPORTED, OUT_OF_MEMORY */
 NIB_API NIB_CHECKED nib_status nib_safetensors_write(nib_context *context, const char *path,
                                                      const nib_named_tensor *tensors, size_t count,
                                                      const char *const *metadata,

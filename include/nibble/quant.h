@@ -29,7 +29,7 @@ typedef struct nib_quant_error {
 } nib_quant_error;
 
 /* Quantize weight float32 or float16 [N,K]; scales get scale_dtype (float32 or float16), rounded before the codes are
- * chosen. bits 2, 4 or 8; block_size a power of two >= 16. errors: INVALID_ARGUMENT (also a weight that is not
+ * chosen. bits 2, 4 or 8; block_size a power of two from 16 to 2^20. errors: INVALID_ARGUMENT (also a weight that is not
  * finite), OUT_OF_MEMORY | owns: *packed, *scales (nib_tensor_free); loss may be NULL */
 NIB_API NIB_CHECKED nib_status nib_nbits_quantize(nib_context *context, nib_tensor *weight,
                                                   int bits, int64_t block_size,
