@@ -16,6 +16,9 @@ out=${NIBBLE_CHECK_DIR:-build/check}
 jobs=$(nproc)
 mkdir -p "$out"
 tools/install-deps.sh check
+# One Python environment for all stages, made while the first one compiles.
+python=$PWD/build/python
+tools/python-env.sh "$python" >"$out/python.log" 2>&1 &
 
 passed=0 failed=0 notes=()
 # run_tests STAGE DIR: run ctest there and add up its counts; ctest's own summary stays visible.
@@ -35,12 +38,12 @@ for stage in "${stages[@]}"; do
   echo "== $stage"
   case $stage in
   gcc)
-    cmake -S . -B "$out/gcc" -G Ninja -DCMAKE_C_COMPILER=gcc -DNIB_WERROR=ON >/dev/null
+    cmake -S . -B "$out/gcc" -G Ninja -DCMAKE_C_COMPILER=gcc -DNIB_WERROR=ON -DNIB_PYTHON_ENV="$python" >/dev/null
     cmake --build "$out/gcc" -j "$jobs" | tail -1
     run_tests gcc "$out/gcc" ;;
   sanitize)
     cmake -S . -B "$out/sanitize" -G Ninja -DCMAKE_C_COMPILER=gcc -DNIB_WERROR=ON -DNIB_SANITIZE=address,undefined \
-      -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g" >/dev/null
+      -DNIB_PYTHON_ENV="$python"       -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g" >/dev/null
     cmake --build "$out/sanitize" -j "$jobs" | tail -1
     run_tests sanitize "$out/sanitize" ;;
   clang)
