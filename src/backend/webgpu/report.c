@@ -16,6 +16,14 @@ typedef struct lines {
     size_t count;
 } lines;
 
+/* The place of the error in the WGSL. */
+typedef struct place {
+    lines wgsl;
+    size_t line; /* index into wgsl */
+    nib_str raw; /* the line with its indentation, which the compiler's column counts */
+    uint64_t column;
+} place;
+
 static nib_str trim(nib_str s)
 {
     while (s.len > 0 && (s.data[0] == ' ' || s.data[0] == '\t')) {
@@ -148,27 +156,49 @@ static bool next_include(nib_str text, size_t *at, nib_str *path)
     }
 }
 
+/* A line with its indentation. */
+static nib_str raw_line(nib_str text, uint64_t number)
+{
+    for (uint64_t i = 1; i < number && text.len > 0; i++) {
+        const char *end = memchr(text.data, '\n', text.len);
+        const size_t skip = end ? (size_t)(end - text.data) + 1 : text.len;
+        text = (nib_str){text.data + skip, text.len - skip};
+    }
+    const char *end = text.len > 0 ? memchr(text.data, '\n', text.len) : NULL;
+    return end ? (nib_str){text.data, (size_t)(end - text.data)} : text;
+}
+
+/* The compiler's column, as far as both lines are the same up to there. */
+static uint32_t column_in(nib_str template_line, nib_str wgsl_line, uint64_t column)
+{
+    size_t same = 0;
+    while (same < template_line.len && same < wgsl_line.len && template_line.data[same] == wgsl_line.data[same])
+        same++;
+    return column > 0 && column - 1 < same ? (uint32_t)column : (uint32_t)same + 1;
+}
+
 /* Look the line up in a template and what it includes; true when found, `error` then names the place. */
-static bool locate_in(const nib_package *package, nib_arena *arena, nib_str path, const lines *wgsl, size_t w,
-                      unsigned depth, nib_error *error)
+static bool locate_in(const nib_package *package, nib_arena *arena, nib_str path, const place *at, unsigned depth,
+                      nib_error *error)
 {
     nib_str text;
     lines source;
     if (depth == 0 || nib_package_read(package, arena, path, &text, NULL) != NIB_OK ||
         !split_lines(arena, text, &source))
         return false;
-    const size_t line = locate(&source, wgsl, w);
+    const size_t line = locate(&source, &at->wgsl, at->line);
     if (line > 0) {
         snprintf(error->source, sizeof error->source, "%.*s", NIB_STR_ARG(path));
         error->line = (uint32_t)line;
+        error->column = column_in(raw_line(text, line), at->raw, at->column);
         return true;
     }
     nib_str included, normal;
     const char *slash = memrchr(path.data, '/', path.len);
     const nib_str folder = {path.data, slash ? (size_t)(slash - path.data) : 0};
-    for (size_t at = 0; next_include(text, &at, &included);) {
+    for (size_t from = 0; next_include(text, &from, &included);) {
         if (nib_template_normalise_path(arena, folder, included, &normal, NULL) == NIB_OK &&
-            locate_in(package, arena, normal, wgsl, w, depth - 1, error))
+            locate_in(package, arena, normal, at, depth - 1, error))
             return true;
     }
     return false;
@@ -181,37 +211,28 @@ static void excerpt(nib_str line, uint64_t column, nib_error *error)
     snprintf(error->excerpt, sizeof error->excerpt, "%.*s\n%*s^", shown, line.data, caret, "");
 }
 
-/* The raw line, untrimmed, so that the compiler's column fits. */
-static nib_str raw_line(const char *text, uint64_t number)
-{
-    for (uint64_t i = 1; i < number && text; i++) {
-        text = strchr(text, '\n');
-        text = text ? text + 1 : NULL;
-    }
-    return text ? (nib_str){text, strcspn(text, "\n")} : (nib_str){"", 0};
-}
-
 nib_status nib_wgpu_report_shader(const nib_wgpu_report *report, nib_error *error)
 {
-    char place[64] = "";
+    char where[64] = "";
     if (report->line > 0)
-        snprintf(place, sizeof place, "WGSL line %llu:%llu: ", (unsigned long long)report->line,
+        snprintf(where, sizeof where, "WGSL line %llu:%llu: ", (unsigned long long)report->line,
                  (unsigned long long)report->column);
     if (!report->plan)
-        return nib_fail(error, NIB_SHADER, "%s%s", place, report->message);
+        return nib_fail(error, NIB_SHADER, "%s%s", where, report->message);
     const nib_plan *plan = report->plan;
     const nib_plan_pass *pass = &plan->passes[report->pass];
     nib_fail(error, NIB_SHADER, "%.*s, variant %.*s, pass %.*s (%.*s): %s%s", NIB_STR_ARG(plan->contract->op_id),
-             NIB_STR_ARG(plan->variant->id), NIB_STR_ARG(pass->id), NIB_STR_ARG(pass->pass->shader), place,
+             NIB_STR_ARG(plan->variant->id), NIB_STR_ARG(pass->id), NIB_STR_ARG(pass->pass->shader), where,
              report->message);
     if (!error || report->line == 0)
         return NIB_SHADER;
-    excerpt(raw_line(report->wgsl, report->line), report->column, error);
+    const nib_str wgsl = nib_str_from(report->wgsl);
+    place at = {.line = (size_t)report->line - 1, .raw = raw_line(wgsl, report->line), .column = report->column};
+    excerpt(at.raw, report->column, error);
     nib_arena arena;
-    lines wgsl;
     nib_arena_init(&arena, &plan->context->allocator, 0);
-    if (split_lines(&arena, nib_str_from(report->wgsl), &wgsl) && report->line <= wgsl.count)
-        locate_in(plan->package, &arena, pass->pass->shader, &wgsl, (size_t)report->line - 1, 8, error);
+    if (split_lines(&arena, wgsl, &at.wgsl) && at.line < at.wgsl.count)
+        locate_in(plan->package, &arena, pass->pass->shader, &at, 8, error);
     nib_arena_free(&arena);
     return NIB_SHADER;
 }
