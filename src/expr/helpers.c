@@ -171,14 +171,14 @@ static double product(const call *c, const nib_list *dims, size_t first, size_t 
 
 static nib_status helper_numel(const call *c, nib_value *out)
 {
-    const nib_list *dims;
+    const nib_list *dims = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     return give_number(out, product(c, dims, 0, dims->count));
 }
 
 static nib_status helper_rank(const call *c, nib_value *out)
 {
-    const nib_list *dims;
+    const nib_list *dims = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     return give_number(out, (double)dims->count);
 }
@@ -193,8 +193,8 @@ static nib_status dims_and_index(const call *c, const nib_list **dims, double *i
 
 static nib_status helper_dim(const call *c, nib_value *out)
 {
-    const nib_list *dims;
-    double index;
+    const nib_list *dims = NULL;
+    double index = 0;
     NIB_TRY(dims_and_index(c, &dims, &index));
     *out = is_integer(index) ? dims->items[(size_t)index] : NIB_NULL;
     return NIB_OK;
@@ -202,8 +202,8 @@ static nib_status helper_dim(const call *c, nib_value *out)
 
 static nib_status helper_rows(const call *c, nib_value *out)
 {
-    const nib_list *dims;
-    double index;
+    const nib_list *dims = NULL;
+    double index = 0;
     NIB_TRY(dims_and_index(c, &dims, &index));
     double result = 1;
     for (size_t i = 0; i < dims->count; i++)
@@ -221,16 +221,16 @@ static size_t position(double x, size_t count)
 
 static nib_status helper_outer(const call *c, nib_value *out)
 {
-    const nib_list *dims;
-    double index;
+    const nib_list *dims = NULL;
+    double index = 0;
     NIB_TRY(dims_and_index(c, &dims, &index));
     return give_number(out, product(c, dims, 0, position(index, dims->count)));
 }
 
 static nib_status helper_inner(const call *c, nib_value *out)
 {
-    const nib_list *dims;
-    double index;
+    const nib_list *dims = NULL;
+    double index = 0;
     NIB_TRY(dims_and_index(c, &dims, &index));
     return give_number(out, product(c, dims, position(index + 1, dims->count), dims->count));
 }
@@ -238,7 +238,7 @@ static nib_status helper_inner(const call *c, nib_value *out)
 static nib_status copy_items(const call *c, const nib_list *from, size_t first, size_t end,
                              nib_value *out)
 {
-    nib_list *list;
+    nib_list *list = NULL;
     NIB_TRY(new_list(c, end - first, &list));
     for (size_t i = first; i < end; i++)
         list->items[list->count++] = from->items[i];
@@ -248,14 +248,14 @@ static nib_status copy_items(const call *c, const nib_list *from, size_t first, 
 
 static nib_status helper_prefix(const call *c, nib_value *out)
 {
-    const nib_list *dims;
+    const nib_list *dims = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     return copy_items(c, dims, 0, position(number_arg(c, 1), dims->count), out);
 }
 
 static nib_status helper_suffix(const call *c, nib_value *out)
 {
-    const nib_list *dims;
+    const nib_list *dims = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     return copy_items(c, dims, position(number_arg(c, 1), dims->count), dims->count, out);
 }
@@ -277,8 +277,8 @@ static nib_status count_arg(const call *c, size_t index, size_t *out)
 
 static nib_status helper_fill(const call *c, nib_value *out)
 {
-    size_t count;
-    nib_list *list;
+    size_t count = 0;
+    nib_list *list = NULL;
     NIB_TRY(count_arg(c, 1, &count));
     NIB_TRY(new_list(c, count, &list));
     while (list->count < count)
@@ -289,8 +289,8 @@ static nib_status helper_fill(const call *c, nib_value *out)
 
 static nib_status helper_reversed_axes(const call *c, nib_value *out)
 {
-    size_t count;
-    nib_list *list;
+    size_t count = 0;
+    nib_list *list = NULL;
     NIB_TRY(count_arg(c, 0, &count));
     NIB_TRY(new_list(c, count, &list));
     for (size_t i = count; i > 0; i--)
@@ -314,9 +314,9 @@ static nib_status to_axis(const call *c, double axis, size_t rank, size_t *out)
 
 static nib_status helper_move_axis(const call *c, nib_value *out)
 {
-    const nib_list *dims;
-    size_t from, to;
-    nib_list *moved;
+    const nib_list *dims = NULL;
+    size_t from = 0, to = 0;
+    nib_list *moved = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     NIB_TRY(to_axis(c, number_arg(c, 1), dims->count, &from));
     NIB_TRY(to_axis(c, number_arg(c, 2), dims->count, &to));
@@ -334,8 +334,8 @@ static nib_status helper_move_axis(const call *c, nib_value *out)
 
 static nib_status helper_permute_shape(const call *c, nib_value *out)
 {
-    const nib_list *dims, *axes;
-    nib_list *result;
+    const nib_list *dims = NULL, *axes = NULL;
+    nib_list *result = NULL;
     NIB_TRY(list_arg(c, 0, &dims));
     NIB_TRY(list_arg(c, 1, &axes));
     if (axes->count != dims->count)
@@ -345,7 +345,7 @@ static nib_status helper_permute_shape(const call *c, nib_value *out)
     if (!used)
         return nib_fail_memory(c->evaluation->error);
     for (size_t i = 0; i < axes->count; i++) {
-        size_t axis;
+        size_t axis = 0;
         NIB_TRY(to_axis(c, item(c, axes, i), dims->count, &axis));
         if (used[axis])
             return fail(c, "axis %zu occurs twice", axis);
@@ -393,8 +393,8 @@ static nib_status broadcast(const call *c, const nib_list *a, size_t a_count, co
 
 static nib_status helper_broadcast_shape(const call *c, nib_value *out)
 {
-    const nib_list *a, *b;
-    nib_list *result;
+    const nib_list *a = NULL, *b = NULL;
+    nib_list *result = NULL;
     NIB_TRY(list_arg(c, 0, &a));
     NIB_TRY(list_arg(c, 1, &b));
     NIB_TRY(new_list(c, a->count + b->count, &result));
@@ -404,8 +404,8 @@ static nib_status helper_broadcast_shape(const call *c, nib_value *out)
 
 static nib_status helper_matmul_shape(const call *c, nib_value *out)
 {
-    const nib_list *a, *b;
-    nib_list *result;
+    const nib_list *a = NULL, *b = NULL;
+    nib_list *result = NULL;
     NIB_TRY(list_arg(c, 0, &a));
     NIB_TRY(list_arg(c, 1, &b));
     if (a->count == 0 || b->count == 0)
@@ -431,7 +431,7 @@ static nib_status helper_matmul_shape(const call *c, nib_value *out)
 
 static nib_status helper_broadcastable(const call *c, nib_value *out)
 {
-    const nib_list *a, *b;
+    const nib_list *a = NULL, *b = NULL;
     NIB_TRY(list_arg(c, 0, &a));
     NIB_TRY(list_arg(c, 1, &b));
     if (a->count > b->count)
@@ -446,7 +446,7 @@ static nib_status helper_broadcastable(const call *c, nib_value *out)
 
 static nib_status helper_same_shape(const call *c, nib_value *out)
 {
-    const nib_list *a, *b;
+    const nib_list *a = NULL, *b = NULL;
     NIB_TRY(list_arg(c, 0, &a));
     NIB_TRY(list_arg(c, 1, &b));
     bool same = a->count == b->count;
@@ -470,7 +470,7 @@ static size_t find_axis(const call *c, const nib_list *axes, double axis, double
 
 static nib_status helper_has_axis(const call *c, nib_value *out)
 {
-    const nib_list *axes;
+    const nib_list *axes = NULL;
     NIB_TRY(list_arg(c, 0, &axes));
     return give_bool(out, find_axis(c, axes, number_arg(c, 1), number_arg(c, 2)) < axes->count);
 }
@@ -478,7 +478,7 @@ static nib_status helper_has_axis(const call *c, nib_value *out)
 /* axisValue(values, axes, axis, rank, default) */
 static nib_status helper_axis_value(const call *c, nib_value *out)
 {
-    const nib_list *values, *axes;
+    const nib_list *values = NULL, *axes = NULL;
     NIB_TRY(list_arg(c, 0, &values));
     NIB_TRY(list_arg(c, 1, &axes));
     const size_t at = find_axis(c, axes, number_arg(c, 2), number_arg(c, 3));
@@ -552,7 +552,7 @@ static nib_status helper_has(const call *c, nib_value *out)
 /* pick(pairs, default): pairs are lists [condition, value, ...] */
 static nib_status helper_pick(const call *c, nib_value *out)
 {
-    const nib_list *pairs;
+    const nib_list *pairs = NULL;
     NIB_TRY(list_arg(c, 0, &pairs));
     for (size_t i = 0; i < pairs->count; i++) {
         const nib_value pair = pairs->items[i];

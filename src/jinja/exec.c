@@ -421,9 +421,10 @@ static nib_status execute_filter_block(machine *m, const node *n, environment *e
 
 /* ---- dispatch ---- */
 
-static nib_status send_signal(machine *m, loop_signal signal)
+static nib_status send_signal(machine *m, const node *n)
 {
-    m->signal = signal;
+    m->signal = n->kind == NODE_BREAK ? SIGNAL_BREAK : SIGNAL_CONTINUE;
+    m->signal_offset = n->offset;
     return STATUS_LOOP_SIGNAL;
 }
 
@@ -448,9 +449,8 @@ static nib_status execute_kind(machine *m, const node *n, environment *env, nib_
     case NODE_FOR:
         return execute_for(m, n, env, out);
     case NODE_BREAK:
-        return send_signal(m, SIGNAL_BREAK);
     case NODE_CONTINUE:
-        return send_signal(m, SIGNAL_CONTINUE);
+        return send_signal(m, n);
     case NODE_SET:
         return execute_set(m, n, env);
     case NODE_MACRO:
@@ -511,6 +511,7 @@ static nib_status finish(machine *m, nib_status status)
     if (status == STATUS_LOOP_SIGNAL && m->signal != SIGNAL_NONE) {
         const char *word = m->signal == SIGNAL_BREAK ? "break" : "continue";
         status = nib_jinja_fail(m, "\"%s\" stands outside of a loop", word);
+        locate(m, m->signal_offset);
     }
     if (status != NIB_OK)
         nib_error_source(m->evaluation.error, m->program->name);

@@ -105,7 +105,7 @@ static nib_status filter_tojson(const application *a, nib_value *out)
 /* default(value = "", boolean = false) */
 static nib_status filter_default(const application *a, nib_value *out)
 {
-    bool replace_falsy;
+    bool replace_falsy = false;
     NIB_TRY(take_flag(a, 1, "boolean", false, &replace_falsy));
     /* Keyword arguments without positional ones take the place of the value, and print as nothing.
      */
@@ -292,7 +292,7 @@ static nib_status attribute_key(machine *m, nib_value item, const void *user, ni
 /* sort(reverse = false, case_sensitive = false, attribute = none) */
 static nib_status filter_sort(const application *a, nib_value *out)
 {
-    bool reverse, case_sensitive;
+    bool reverse = false, case_sensitive = false;
     NIB_TRY(take_flag(a, 0, "reverse", false, &reverse));
     NIB_TRY(take_flag(a, 1, "case_sensitive", false, &case_sensitive));
     const nib_value attribute = argument(a, 2, "attribute", NIB_NULL);

@@ -27,6 +27,7 @@ typedef struct machine {
     size_t steps_left, text_limit;
     unsigned depth, depth_limit;
     loop_signal signal;
+    uint32_t signal_offset; /* of the break or continue */
     environment *caller; /* the scope of the call that is being made: macros see it (format 4.3) */
     environment *global;
 } machine;

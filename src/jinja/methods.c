@@ -367,7 +367,7 @@ static nib_status take_flag(machine *m, const call_arguments *args, size_t index
 /* dictsort(case_sensitive = false, by = "key", reverse = false) */
 static nib_status dictsort(machine *m, nib_value self, const call_arguments *args, nib_value *out)
 {
-    bool case_sensitive, reverse;
+    bool case_sensitive = false, reverse = false;
     NIB_TRY(take_flag(m, args, 0, "case_sensitive", &case_sensitive));
     const nib_value by = argument(args, 1, "by", nib_value_cstr("key"));
     if (by.type != NIB_VALUE_STRING ||

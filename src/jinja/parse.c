@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokens to trees by recursive descent: the grammar of format 3.3 and the statements of 4.3.
+ * Expressions to trees by recursive descent: the grammar of format 3.3.
  */
-#include "jinja/ast.h"
+#include "jinja/parser.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct parser {
-    nib_arena *arena;
-    nib_error *error;
-    const nib_program *program;
-    const token *next;
-    unsigned depth; /* of the C recursion */
-} parser;
-
 /* ---- helpers ---- */
 
-static nib_status fail_at(parser *p, uint32_t offset, nib_status code, const char *format, ...)
-    NIB_PRINTF(4, 5);
-static nib_status fail_at(parser *p, uint32_t offset, nib_status code, const char *format, ...)
+nib_status nib_parse_fail(parser *p, uint32_t offset, nib_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -34,21 +24,22 @@ static nib_status out_of_memory(parser *p)
     return nib_fail_memory(p->error);
 }
 
-static nib_status fail_unexpected(parser *p, const char *wanted)
+nib_status nib_parse_unexpected(parser *p, const char *wanted)
 {
     const token *t = p->next;
     /* The closing tag of a manifest expression is not in its text. */
     if (t->kind == TOKEN_END || t->offset >= p->program->text.len)
-        return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, but the text ends here", wanted);
+        return nib_parse_fail(p, t->offset, NIB_SYNTAX, "expected %s, but the text ends here",
+                              wanted);
     if (t->kind == TOKEN_TEXT)
-        return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, not plain text", wanted);
+        return nib_parse_fail(p, t->offset, NIB_SYNTAX, "expected %s, not plain text", wanted);
     if (t->kind == TOKEN_STRING)
-        return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, not a string", wanted);
-    return fail_at(p, t->offset, NIB_SYNTAX, "expected %s, not \"%.*s\"", wanted,
-                   NIB_STR_ARG(t->text));
+        return nib_parse_fail(p, t->offset, NIB_SYNTAX, "expected %s, not a string", wanted);
+    return nib_parse_fail(p, t->offset, NIB_SYNTAX, "expected %s, not \"%.*s\"", wanted,
+                          NIB_STR_ARG(t->text));
 }
 
-static bool is_operator(const parser *p, const char *text)
+bool nib_parse_is_operator(const parser *p, const char *text)
 {
     return p->next->kind == TOKEN_OPERATOR && nib_str_is(p->next->text, text);
 }
@@ -58,14 +49,14 @@ static bool is_word(const parser *p, const char *word)
     return p->next->kind == TOKEN_IDENTIFIER && nib_str_is(p->next->text, word);
 }
 
-static bool accept_operator(parser *p, const char *text)
+bool nib_parse_accept_operator(parser *p, const char *text)
 {
-    const bool found = is_operator(p, text);
+    const bool found = nib_parse_is_operator(p, text);
     p->next += found;
     return found;
 }
 
-static bool accept_word(parser *p, const char *word)
+bool nib_parse_accept_word(parser *p, const char *word)
 {
     const bool found = is_word(p, word);
     p->next += found;
@@ -76,23 +67,18 @@ static nib_status expect_operator(parser *p, const char *text)
 {
     char wanted[8];
     snprintf(wanted, sizeof wanted, "\"%s\"", text);
-    return accept_operator(p, text) ? NIB_OK : fail_unexpected(p, wanted);
+    return nib_parse_accept_operator(p, text) ? NIB_OK : nib_parse_unexpected(p, wanted);
 }
 
-static nib_status expect_kind(parser *p, token_kind kind, const char *wanted)
+nib_status nib_parse_expect(parser *p, token_kind kind, const char *wanted)
 {
     if (p->next->kind != kind)
-        return fail_unexpected(p, wanted);
+        return nib_parse_unexpected(p, wanted);
     p->next++;
     return NIB_OK;
 }
 
-static nib_status close_statement(parser *p)
-{
-    return expect_kind(p, TOKEN_CLOSE_STATEMENT, "\"%}\"");
-}
-
-static nib_status new_node(parser *p, node_kind kind, uint32_t offset, node **out)
+nib_status nib_parse_new(parser *p, node_kind kind, uint32_t offset, node **out)
 {
     node *n = NIB_ARENA_NEW(p->arena, node);
     if (!n)
@@ -105,13 +91,13 @@ static nib_status new_node(parser *p, node_kind kind, uint32_t offset, node **ou
 }
 
 /* Account for a child; every tree is bounded, so that evaluating one needs bounded C stack. */
-static nib_status cover(parser *p, node *parent, const node *child)
+nib_status nib_parse_cover(parser *p, node *parent, const node *child)
 {
     if (child && parent->height <= child->height)
         parent->height = child->height + 1;
     if (parent->height > NIB_JINJA_MAX_PARSE_DEPTH)
-        return fail_at(p, parent->offset, NIB_LIMIT, "this is nested deeper than %d levels",
-                       NIB_JINJA_MAX_PARSE_DEPTH);
+        return nib_parse_fail(p, parent->offset, NIB_LIMIT, "this is nested deeper than %d levels",
+                              NIB_JINJA_MAX_PARSE_DEPTH);
     return NIB_OK;
 }
 
@@ -131,23 +117,22 @@ static nib_status push(parser *p, node_list *list, node *item)
     return NIB_OK;
 }
 
-static nib_status push_item(parser *p, node *parent, node *item)
+nib_status nib_parse_push(parser *p, node *parent, node *item)
 {
-    NIB_TRY(cover(p, parent, item));
+    NIB_TRY(nib_parse_cover(p, parent, item));
     return push(p, &parent->as.items, item);
 }
 
-static nib_status enter(parser *p)
+nib_status nib_parse_enter(parser *p)
 {
     if (++p->depth > NIB_JINJA_MAX_PARSE_DEPTH)
-        return fail_at(p, p->next->offset, NIB_LIMIT, "this is nested deeper than %d levels",
-                       NIB_JINJA_MAX_PARSE_DEPTH);
+        return nib_parse_fail(p, p->next->offset, NIB_LIMIT, "this is nested deeper than %d levels",
+                              NIB_JINJA_MAX_PARSE_DEPTH);
     return NIB_OK;
 }
 
 /* ---- expressions ---- */
 
-static nib_status parse_expression(parser *p, node **out);
 static nib_status parse_or(parser *p, node **out);
 static nib_status parse_postfix(parser *p, node **out);
 
@@ -155,52 +140,52 @@ static nib_status parse_postfix(parser *p, node **out);
  * `close`. */
 static nib_status parse_items(parser *p, node *list, const char *close)
 {
-    while (!accept_operator(p, close)) {
-        node *item;
-        NIB_TRY(parse_expression(p, &item));
-        NIB_TRY(push_item(p, list, item));
-        accept_operator(p, ",");
+    while (!nib_parse_accept_operator(p, close)) {
+        node *item = NULL;
+        NIB_TRY(nib_parse_expression(p, &item));
+        NIB_TRY(nib_parse_push(p, list, item));
+        nib_parse_accept_operator(p, ",");
     }
     return NIB_OK;
 }
 
 static nib_status parse_list(parser *p, node **out)
 {
-    NIB_TRY(new_node(p, NODE_LIST, p->next->offset, out));
+    NIB_TRY(nib_parse_new(p, NODE_LIST, p->next->offset, out));
     p->next++;
     return parse_items(p, *out, "]");
 }
 
 static nib_status parse_map(parser *p, node **out)
 {
-    NIB_TRY(new_node(p, NODE_MAP, p->next->offset, out));
+    NIB_TRY(nib_parse_new(p, NODE_MAP, p->next->offset, out));
     p->next++;
-    while (!accept_operator(p, "}")) {
-        node *key, *value;
-        NIB_TRY(parse_expression(p, &key));
+    while (!nib_parse_accept_operator(p, "}")) {
+        node *key = NULL, *value = NULL;
+        NIB_TRY(nib_parse_expression(p, &key));
         NIB_TRY(expect_operator(p, ":"));
-        NIB_TRY(parse_expression(p, &value));
-        NIB_TRY(push_item(p, *out, key));
-        NIB_TRY(push_item(p, *out, value));
-        accept_operator(p, ",");
+        NIB_TRY(nib_parse_expression(p, &value));
+        NIB_TRY(nib_parse_push(p, *out, key));
+        NIB_TRY(nib_parse_push(p, *out, value));
+        nib_parse_accept_operator(p, ",");
     }
     return NIB_OK;
 }
 
 /* One expression, or a tuple when commas follow. */
-static nib_status parse_sequence(parser *p, nib_status (*parse_item)(parser *, node **), node **out)
+nib_status nib_parse_sequence(parser *p, nib_status (*parse_item)(parser *, node **), node **out)
 {
-    node *first;
+    node *first = NULL;
     NIB_TRY(parse_item(p, &first));
     *out = first;
-    if (!is_operator(p, ","))
+    if (!nib_parse_is_operator(p, ","))
         return NIB_OK;
-    NIB_TRY(new_node(p, NODE_TUPLE, first->offset, out));
-    NIB_TRY(push_item(p, *out, first));
-    while (accept_operator(p, ",")) {
-        node *item;
+    NIB_TRY(nib_parse_new(p, NODE_TUPLE, first->offset, out));
+    NIB_TRY(nib_parse_push(p, *out, first));
+    while (nib_parse_accept_operator(p, ",")) {
+        node *item = NULL;
         NIB_TRY(parse_item(p, &item));
-        NIB_TRY(push_item(p, *out, item));
+        NIB_TRY(nib_parse_push(p, *out, item));
     }
     return NIB_OK;
 }
@@ -208,14 +193,14 @@ static nib_status parse_sequence(parser *p, nib_status (*parse_item)(parser *, n
 static nib_status parse_parentheses(parser *p, node **out)
 {
     p->next++;
-    NIB_TRY(parse_sequence(p, parse_expression, out));
+    NIB_TRY(nib_parse_sequence(p, nib_parse_expression, out));
     return expect_operator(p, ")");
 }
 
 static nib_status parse_number(parser *p, node **out)
 {
     const token *t = p->next++;
-    NIB_TRY(new_node(p, NODE_NUMBER, t->offset, out));
+    NIB_TRY(nib_parse_new(p, NODE_NUMBER, t->offset, out));
     (*out)->as.number_value =
         t->kind == TOKEN_INTEGER ? nib_value_integer(t->number) : nib_value_float(t->number);
     return NIB_OK;
@@ -225,7 +210,7 @@ static nib_status parse_number(parser *p, node **out)
 static nib_status parse_string(parser *p, node **out)
 {
     const token *t = p->next++;
-    NIB_TRY(new_node(p, NODE_STRING, t->offset, out));
+    NIB_TRY(nib_parse_new(p, NODE_STRING, t->offset, out));
     (*out)->as.text = t->text;
     size_t total = t->text.len;
     const token *last = t;
@@ -250,12 +235,12 @@ static nib_status parse_string(parser *p, node **out)
 static nib_status parse_name(parser *p, node **out)
 {
     const token *t = p->next++;
-    NIB_TRY(new_node(p, NODE_NAME, t->offset, out));
+    NIB_TRY(nib_parse_new(p, NODE_NAME, t->offset, out));
     (*out)->as.text = t->text;
     return NIB_OK;
 }
 
-static nib_status parse_primary(parser *p, node **out)
+nib_status nib_parse_primary(parser *p, node **out)
 {
     switch (p->next->kind) {
     case TOKEN_INTEGER:
@@ -269,15 +254,15 @@ static nib_status parse_primary(parser *p, node **out)
         break;
     }
     nib_status status;
-    NIB_TRY(enter(p));
-    if (is_operator(p, "("))
+    NIB_TRY(nib_parse_enter(p));
+    if (nib_parse_is_operator(p, "("))
         status = parse_parentheses(p, out);
-    else if (is_operator(p, "["))
+    else if (nib_parse_is_operator(p, "["))
         status = parse_list(p, out);
-    else if (is_operator(p, "{"))
+    else if (nib_parse_is_operator(p, "{"))
         status = parse_map(p, out);
     else
-        status = fail_unexpected(p, "an expression");
+        status = nib_parse_unexpected(p, "an expression");
     p->depth--;
     return status;
 }
@@ -301,72 +286,73 @@ static nib_status push_keyword(parser *p, arguments *args, nib_str name, node *v
 static nib_status parse_keyword(parser *p, node *call, arguments *args, const node *name)
 {
     if (name->kind != NODE_NAME)
-        return fail_at(p, name->offset, NIB_SYNTAX,
-                       "a keyword argument needs a plain name in front of \"=\"");
-    node *value;
-    NIB_TRY(parse_expression(p, &value));
-    NIB_TRY(cover(p, call, value));
+        return nib_parse_fail(p, name->offset, NIB_SYNTAX,
+                              "a keyword argument needs a plain name in front of \"=\"");
+    node *value = NULL;
+    NIB_TRY(nib_parse_expression(p, &value));
+    NIB_TRY(nib_parse_cover(p, call, value));
     return push_keyword(p, args, name->as.text, value);
 }
 
 static nib_status parse_positional(parser *p, node *call, arguments *args, node *value)
 {
     if (args->keyword_count)
-        return fail_at(p, value->offset, NIB_SYNTAX,
-                       "positional arguments come before keyword arguments");
+        return nib_parse_fail(p, value->offset, NIB_SYNTAX,
+                              "positional arguments come before keyword arguments");
     if (args->spread)
-        return fail_at(p, value->offset, NIB_SYNTAX,
-                       "positional arguments do not follow \"*\" unpacking");
-    NIB_TRY(cover(p, call, value));
+        return nib_parse_fail(p, value->offset, NIB_SYNTAX,
+                              "positional arguments do not follow \"*\" unpacking");
+    NIB_TRY(nib_parse_cover(p, call, value));
     return push(p, &args->positional, value);
 }
 
 static nib_status parse_argument(parser *p, node *call, arguments *args)
 {
-    node *value;
+    node *value = NULL;
     const uint32_t offset = p->next->offset;
-    if (accept_operator(p, "*")) {
+    if (nib_parse_accept_operator(p, "*")) {
         if (args->spread)
-            return fail_at(p, offset, NIB_SYNTAX, "only one \"*\" unpacking is allowed in a call");
-        NIB_TRY(parse_expression(p, &args->spread));
-        return cover(p, call, args->spread);
+            return nib_parse_fail(p, offset, NIB_SYNTAX,
+                                  "only one \"*\" unpacking is allowed in a call");
+        NIB_TRY(nib_parse_expression(p, &args->spread));
+        return nib_parse_cover(p, call, args->spread);
     }
-    NIB_TRY(parse_expression(p, &value));
-    if (accept_operator(p, "="))
+    NIB_TRY(nib_parse_expression(p, &value));
+    if (nib_parse_accept_operator(p, "="))
         return parse_keyword(p, call, args, value);
     return parse_positional(p, call, args, value);
 }
 
 /* "(" args ")"; `call` is the node they belong to. */
-static nib_status parse_arguments(parser *p, node *call, arguments **out)
+nib_status nib_parse_arguments(parser *p, node *call, arguments **out)
 {
     arguments *args = NIB_ARENA_NEW(p->arena, arguments);
     if (!args)
         return out_of_memory(p);
     *out = args;
     NIB_TRY(expect_operator(p, "("));
-    while (!accept_operator(p, ")")) {
-        if (accept_operator(p, "**")) {
-            NIB_TRY(parse_expression(p, &args->keyword_spread));
-            NIB_TRY(cover(p, call, args->keyword_spread));
-            accept_operator(p, ",");
-            if (!accept_operator(p, ")"))
-                return fail_unexpected(p, "\")\": \"**\" unpacking is the last argument");
+    while (!nib_parse_accept_operator(p, ")")) {
+        if (nib_parse_accept_operator(p, "**")) {
+            NIB_TRY(nib_parse_expression(p, &args->keyword_spread));
+            NIB_TRY(nib_parse_cover(p, call, args->keyword_spread));
+            nib_parse_accept_operator(p, ",");
+            if (!nib_parse_accept_operator(p, ")"))
+                return nib_parse_unexpected(p, "\")\": \"**\" unpacking is the last argument");
             return NIB_OK;
         }
         NIB_TRY(parse_argument(p, call, args));
-        accept_operator(p, ",");
+        nib_parse_accept_operator(p, ",");
     }
     return NIB_OK;
 }
 
-static nib_status parse_call(parser *p, node *callee, node **out)
+nib_status nib_parse_call(parser *p, node *callee, node **out)
 {
-    node *call;
-    NIB_TRY(new_node(p, NODE_CALL, callee->offset, &call));
+    node *call = NULL;
+    NIB_TRY(nib_parse_new(p, NODE_CALL, callee->offset, &call));
     call->as.call.callee = callee;
-    NIB_TRY(cover(p, call, callee));
-    NIB_TRY(parse_arguments(p, call, &call->as.call.arguments));
+    NIB_TRY(nib_parse_cover(p, call, callee));
+    NIB_TRY(nib_parse_arguments(p, call, &call->as.call.arguments));
     *out = call;
     return NIB_OK;
 }
@@ -374,23 +360,23 @@ static nib_status parse_call(parser *p, node *callee, node **out)
 /* What may stand between ":" of a slice: nothing, or an expression. */
 static nib_status parse_bound(parser *p, node *slice, node **bound)
 {
-    if (is_operator(p, ":") || is_operator(p, "]"))
+    if (nib_parse_is_operator(p, ":") || nib_parse_is_operator(p, "]"))
         return NIB_OK;
-    NIB_TRY(parse_expression(p, bound));
-    return cover(p, slice, *bound);
+    NIB_TRY(nib_parse_expression(p, bound));
+    return nib_parse_cover(p, slice, *bound);
 }
 
 static nib_status parse_slice(parser *p, node *operand, node *start, uint32_t offset, node **out)
 {
-    node *slice;
-    NIB_TRY(new_node(p, NODE_SLICE, offset, &slice));
+    node *slice = NULL;
+    NIB_TRY(nib_parse_new(p, NODE_SLICE, offset, &slice));
     slice->as.slice.operand = operand;
     slice->as.slice.start = start;
-    NIB_TRY(cover(p, slice, operand));
-    NIB_TRY(cover(p, slice, start));
+    NIB_TRY(nib_parse_cover(p, slice, operand));
+    NIB_TRY(nib_parse_cover(p, slice, start));
     p->next++;
     NIB_TRY(parse_bound(p, slice, &slice->as.slice.stop));
-    if (accept_operator(p, ":"))
+    if (nib_parse_accept_operator(p, ":"))
         NIB_TRY(parse_bound(p, slice, &slice->as.slice.step));
     *out = slice;
     return NIB_OK;
@@ -401,16 +387,16 @@ static nib_status parse_subscript(parser *p, node *operand, node **out)
     const uint32_t offset = p->next->offset;
     p->next++;
     node *key = NULL;
-    if (!is_operator(p, ":"))
-        NIB_TRY(parse_expression(p, &key));
-    if (is_operator(p, ":")) {
+    if (!nib_parse_is_operator(p, ":"))
+        NIB_TRY(nib_parse_expression(p, &key));
+    if (nib_parse_is_operator(p, ":")) {
         NIB_TRY(parse_slice(p, operand, key, offset, out));
     } else {
-        NIB_TRY(new_node(p, NODE_INDEX, offset, out));
+        NIB_TRY(nib_parse_new(p, NODE_INDEX, offset, out));
         (*out)->as.index.operand = operand;
         (*out)->as.index.key = key;
-        NIB_TRY(cover(p, *out, operand));
-        NIB_TRY(cover(p, *out, key));
+        NIB_TRY(nib_parse_cover(p, *out, operand));
+        NIB_TRY(nib_parse_cover(p, *out, key));
     }
     return expect_operator(p, "]");
 }
@@ -418,32 +404,33 @@ static nib_status parse_subscript(parser *p, node *operand, node **out)
 static nib_status parse_dot(parser *p, node *operand, node **out)
 {
     p->next++;
-    node *key;
-    NIB_TRY(parse_primary(p, &key));
+    node *key = NULL;
+    NIB_TRY(nib_parse_primary(p, &key));
     if (key->kind == NODE_NUMBER && key->as.number_value.type == NIB_VALUE_INTEGER) {
-        NIB_TRY(new_node(p, NODE_INDEX, key->offset, out));
+        NIB_TRY(nib_parse_new(p, NODE_INDEX, key->offset, out));
         (*out)->as.index.operand = operand;
         (*out)->as.index.key = key;
     } else if (key->kind == NODE_NAME) {
-        NIB_TRY(new_node(p, NODE_ATTRIBUTE, key->offset, out));
+        NIB_TRY(nib_parse_new(p, NODE_ATTRIBUTE, key->offset, out));
         (*out)->as.applied.operand = operand;
         (*out)->as.applied.name = key->as.text;
     } else {
-        return fail_at(p, key->offset, NIB_SYNTAX, "expected a name or an integer after \".\"");
+        return nib_parse_fail(p, key->offset, NIB_SYNTAX,
+                              "expected a name or an integer after \".\"");
     }
-    return cover(p, *out, operand);
+    return nib_parse_cover(p, *out, operand);
 }
 
 static nib_status parse_postfix(parser *p, node **out)
 {
-    NIB_TRY(parse_primary(p, out));
+    NIB_TRY(nib_parse_primary(p, out));
     for (;;) {
-        if (is_operator(p, "."))
+        if (nib_parse_is_operator(p, "."))
             NIB_TRY(parse_dot(p, *out, out));
-        else if (is_operator(p, "["))
+        else if (nib_parse_is_operator(p, "["))
             NIB_TRY(parse_subscript(p, *out, out));
-        else if (is_operator(p, "("))
-            NIB_TRY(parse_call(p, *out, out));
+        else if (nib_parse_is_operator(p, "("))
+            NIB_TRY(nib_parse_call(p, *out, out));
         else
             return NIB_OK;
     }
@@ -451,60 +438,62 @@ static nib_status parse_postfix(parser *p, node **out)
 
 static bool at_sign(const parser *p)
 {
-    return p->next->kind == TOKEN_SIGN || is_operator(p, "-") || is_operator(p, "+");
+    return p->next->kind == TOKEN_SIGN || nib_parse_is_operator(p, "-") ||
+           nib_parse_is_operator(p, "+");
 }
 
 static nib_status parse_sign(parser *p, node **out)
 {
     if (!at_sign(p))
         return parse_postfix(p, out);
-    NIB_TRY(enter(p));
+    NIB_TRY(nib_parse_enter(p));
     const node_kind kind = p->next->text.data[0] == '-' ? NODE_NEGATE : NODE_PLUS;
-    NIB_TRY(new_node(p, kind, p->next->offset, out));
+    NIB_TRY(nib_parse_new(p, kind, p->next->offset, out));
     p->next++;
     NIB_TRY(parse_sign(p, &(*out)->as.operand));
     p->depth--;
-    return cover(p, *out, (*out)->as.operand);
+    return nib_parse_cover(p, *out, (*out)->as.operand);
 }
 
 /* name or name(args) behind "|" and in a filter block; `operand` may be NULL in the latter. */
-static nib_status parse_filter(parser *p, node_kind kind, node *operand, node **out)
+nib_status nib_parse_filter(parser *p, node_kind kind, node *operand, node **out)
 {
-    node *name;
-    NIB_TRY(parse_primary(p, &name));
+    node *name = NULL;
+    NIB_TRY(nib_parse_primary(p, &name));
     if (name->kind != NODE_NAME)
-        return fail_at(p, name->offset, NIB_SYNTAX, "expected the name of a filter");
-    NIB_TRY(new_node(p, kind, name->offset, out));
+        return nib_parse_fail(p, name->offset, NIB_SYNTAX, "expected the name of a filter");
+    NIB_TRY(nib_parse_new(p, kind, name->offset, out));
     (*out)->as.applied.operand = operand;
     (*out)->as.applied.name = name->as.text;
-    NIB_TRY(cover(p, *out, operand));
-    if (is_operator(p, "("))
-        NIB_TRY(parse_arguments(p, *out, &(*out)->as.applied.arguments));
+    NIB_TRY(nib_parse_cover(p, *out, operand));
+    if (nib_parse_is_operator(p, "("))
+        NIB_TRY(nib_parse_arguments(p, *out, &(*out)->as.applied.arguments));
     return NIB_OK;
 }
 
 static nib_status parse_filters(parser *p, node **out)
 {
     NIB_TRY(parse_sign(p, out));
-    while (accept_operator(p, "|"))
-        NIB_TRY(parse_filter(p, NODE_FILTER, *out, out));
+    while (nib_parse_accept_operator(p, "|"))
+        NIB_TRY(nib_parse_filter(p, NODE_FILTER, *out, out));
     return NIB_OK;
 }
 
 static nib_status parse_tests(parser *p, node **out)
 {
     NIB_TRY(parse_filters(p, out));
-    while (accept_word(p, "is")) {
-        node *test, *name;
-        const bool negated = accept_word(p, "not");
-        NIB_TRY(parse_primary(p, &name));
+    while (nib_parse_accept_word(p, "is")) {
+        node *test = NULL, *name = NULL;
+        const bool negated = nib_parse_accept_word(p, "not");
+        NIB_TRY(nib_parse_primary(p, &name));
         if (name->kind != NODE_NAME)
-            return fail_at(p, name->offset, NIB_SYNTAX, "expected the name of a test after \"is\"");
-        NIB_TRY(new_node(p, NODE_TEST, name->offset, &test));
+            return nib_parse_fail(p, name->offset, NIB_SYNTAX,
+                                  "expected the name of a test after \"is\"");
+        NIB_TRY(nib_parse_new(p, NODE_TEST, name->offset, &test));
         test->as.applied.operand = *out;
         test->as.applied.name = name->as.text;
         test->as.applied.negated = negated;
-        NIB_TRY(cover(p, test, *out));
+        NIB_TRY(nib_parse_cover(p, test, *out));
         *out = test;
     }
     return NIB_OK;
@@ -529,7 +518,7 @@ static const operator_name pow_operators[] = {{"**", OP_POW}, {NULL, OP_EQ}};
 static bool match_operator(const parser *p, const operator_name *names, binary_op *op)
 {
     for (; names->text; names++) {
-        if (is_operator(p, names->text)) {
+        if (nib_parse_is_operator(p, names->text)) {
             *op = names->op;
             return true;
         }
@@ -542,18 +531,18 @@ static nib_status extend_chain(parser *p, node_kind kind, binary_op op, uint32_t
                                node *operand, bool fresh, node **left)
 {
     if (fresh) {
-        node *n;
-        NIB_TRY(new_node(p, kind, (*left)->offset, &n));
+        node *n = NULL;
+        NIB_TRY(nib_parse_new(p, kind, (*left)->offset, &n));
         n->as.chain = NIB_ARENA_NEW(p->arena, chain);
         if (!n->as.chain)
             return out_of_memory(p);
         n->as.chain->first = *left;
-        NIB_TRY(cover(p, n, *left));
+        NIB_TRY(nib_parse_cover(p, n, *left));
         *left = n;
     }
     chain *c = (*left)->as.chain;
     const size_t before = c->operands.capacity;
-    NIB_TRY(cover(p, *left, operand));
+    NIB_TRY(nib_parse_cover(p, *left, operand));
     NIB_TRY(push(p, &c->operands, operand));
     if (c->operands.capacity != before) {
         binary_op *ops = NIB_ARENA_ARRAY(p->arena, binary_op, c->operands.capacity);
@@ -580,7 +569,7 @@ static nib_status parse_binary(parser *p, const operator_name *names,
     for (bool fresh = true; match_operator(p, names, &op); fresh = false) {
         const uint32_t offset = p->next->offset;
         p->next++;
-        node *operand;
+        node *operand = NULL;
         NIB_TRY(parse_operand(p, &operand));
         NIB_TRY(extend_chain(p, NODE_BINARY, op, offset, operand, fresh, out));
     }
@@ -609,7 +598,7 @@ static bool match_comparison(parser *p, binary_op *op)
         p->next++;
         return true;
     }
-    if (accept_word(p, "in")) {
+    if (nib_parse_accept_word(p, "in")) {
         *op = OP_IN;
         return true;
     }
@@ -630,7 +619,7 @@ static nib_status parse_comparison(parser *p, node **out)
         binary_op op;
         if (!match_comparison(p, &op))
             return NIB_OK;
-        node *operand;
+        node *operand = NULL;
         NIB_TRY(parse_add(p, &operand));
         NIB_TRY(extend_chain(p, NODE_BINARY, op, offset, operand, fresh, out));
     }
@@ -640,12 +629,12 @@ static nib_status parse_not(parser *p, node **out)
 {
     if (!is_word(p, "not"))
         return parse_comparison(p, out);
-    NIB_TRY(enter(p));
-    NIB_TRY(new_node(p, NODE_NOT, p->next->offset, out));
+    NIB_TRY(nib_parse_enter(p));
+    NIB_TRY(nib_parse_new(p, NODE_NOT, p->next->offset, out));
     p->next++;
     NIB_TRY(parse_not(p, &(*out)->as.operand));
     p->depth--;
-    return cover(p, *out, (*out)->as.operand);
+    return nib_parse_cover(p, *out, (*out)->as.operand);
 }
 
 static nib_status parse_word_chain(parser *p, const char *word, node_kind kind,
@@ -655,7 +644,7 @@ static nib_status parse_word_chain(parser *p, const char *word, node_kind kind,
     for (bool fresh = true; is_word(p, word); fresh = false) {
         const uint32_t offset = p->next->offset;
         p->next++;
-        node *operand;
+        node *operand = NULL;
         NIB_TRY(parse_operand(p, &operand));
         NIB_TRY(extend_chain(p, kind, OP_EQ, offset, operand, fresh, out));
     }
@@ -673,332 +662,24 @@ static nib_status parse_or(parser *p, node **out)
 }
 
 /* expr := or_expr [ "if" or_expr [ "else" expr ] ] */
-static nib_status parse_expression(parser *p, node **out)
+nib_status nib_parse_expression(parser *p, node **out)
 {
-    NIB_TRY(enter(p));
+    NIB_TRY(nib_parse_enter(p));
     NIB_TRY(parse_or(p, out));
-    if (accept_word(p, "if")) {
-        node *choice;
-        NIB_TRY(new_node(p, NODE_SELECT, (*out)->offset, &choice));
+    if (nib_parse_accept_word(p, "if")) {
+        node *choice = NULL;
+        NIB_TRY(nib_parse_new(p, NODE_SELECT, (*out)->offset, &choice));
         choice->as.choice.value = *out;
         NIB_TRY(parse_or(p, &choice->as.choice.condition));
-        if (accept_word(p, "else")) {
+        if (nib_parse_accept_word(p, "else")) {
             choice->kind = NODE_CHOICE;
-            NIB_TRY(parse_expression(p, &choice->as.choice.other));
+            NIB_TRY(nib_parse_expression(p, &choice->as.choice.other));
         }
-        NIB_TRY(cover(p, choice, choice->as.choice.value));
-        NIB_TRY(cover(p, choice, choice->as.choice.condition));
-        NIB_TRY(cover(p, choice, choice->as.choice.other));
+        NIB_TRY(nib_parse_cover(p, choice, choice->as.choice.value));
+        NIB_TRY(nib_parse_cover(p, choice, choice->as.choice.condition));
+        NIB_TRY(nib_parse_cover(p, choice, choice->as.choice.other));
         *out = choice;
     }
     p->depth--;
-    return NIB_OK;
-}
-
-/* ---- statements ---- */
-
-static nib_status parse_node(parser *p, node **out);
-
-static bool at_statement(const parser *p, const char *word)
-{
-    return p->next->kind == TOKEN_OPEN_STATEMENT && p->next[1].kind == TOKEN_IDENTIFIER &&
-           nib_str_is(p->next[1].text, word);
-}
-
-static bool at_any(const parser *p, const char *const *ends)
-{
-    for (; *ends; ends++) {
-        if (at_statement(p, *ends))
-            return true;
-    }
-    return false;
-}
-
-/* Everything up to one of the statements named in `ends`; the caller takes that one. */
-static nib_status parse_block(parser *p, const token *opening, const char *const *ends, node **out)
-{
-    NIB_TRY(new_node(p, NODE_BLOCK, p->next->offset, out));
-    while (!at_any(p, ends)) {
-        if (p->next->kind == TOKEN_END)
-            return fail_at(p, opening->offset, NIB_SYNTAX, "\"%.*s\" has no \"%s\"",
-                           NIB_STR_ARG(opening->text), ends[0]);
-        node *item;
-        NIB_TRY(parse_node(p, &item));
-        NIB_TRY(push_item(p, *out, item));
-    }
-    return NIB_OK;
-}
-
-/* {% end... %} */
-static nib_status take_end(parser *p)
-{
-    p->next += 2;
-    return close_statement(p);
-}
-
-static nib_status parse_if(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endif", "else", "elif", NULL};
-    static const char *const last[] = {"endif", NULL};
-    NIB_TRY(new_node(p, NODE_IF, opening->offset, out));
-    bool more = true;
-    while (more) {
-        node *condition, *block;
-        NIB_TRY(parse_expression(p, &condition));
-        NIB_TRY(close_statement(p));
-        NIB_TRY(parse_block(p, opening, ends, &block));
-        NIB_TRY(push_item(p, *out, condition));
-        NIB_TRY(push_item(p, *out, block));
-        more = at_statement(p, "elif");
-        p->next += more ? 2 : 0;
-    }
-    if (at_statement(p, "else")) {
-        node *block;
-        NIB_TRY(take_end(p));
-        NIB_TRY(parse_block(p, opening, last, &block));
-        NIB_TRY(push_item(p, *out, block));
-    }
-    return take_end(p);
-}
-
-static nib_status parse_for(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endfor", "else", NULL};
-    static const char *const last[] = {"endfor", NULL};
-    node *n;
-    NIB_TRY(new_node(p, NODE_FOR, opening->offset, &n));
-    NIB_TRY(parse_sequence(p, parse_primary, &n->as.loop.target));
-    if (n->as.loop.target->kind != NODE_NAME && n->as.loop.target->kind != NODE_TUPLE)
-        return fail_at(p, n->as.loop.target->offset, NIB_SYNTAX,
-                       "a loop variable is a name or names with commas");
-    if (!accept_word(p, "in"))
-        return fail_unexpected(p, "\"in\" after the loop variable");
-    NIB_TRY(parse_expression(p, &n->as.loop.iterable));
-    NIB_TRY(close_statement(p));
-    NIB_TRY(parse_block(p, opening, ends, &n->as.loop.body));
-    NIB_TRY(cover(p, n, n->as.loop.iterable));
-    NIB_TRY(cover(p, n, n->as.loop.body));
-    if (at_statement(p, "else")) {
-        NIB_TRY(take_end(p));
-        NIB_TRY(parse_block(p, opening, last, &n->as.loop.otherwise));
-        NIB_TRY(cover(p, n, n->as.loop.otherwise));
-    }
-    *out = n;
-    return take_end(p);
-}
-
-static nib_status parse_set(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endset", NULL};
-    node *n;
-    NIB_TRY(new_node(p, NODE_SET, opening->offset, &n));
-    *out = n;
-    NIB_TRY(parse_sequence(p, parse_expression, &n->as.set.target));
-    NIB_TRY(cover(p, n, n->as.set.target));
-    if (accept_operator(p, "=")) {
-        NIB_TRY(parse_sequence(p, parse_expression, &n->as.set.value));
-        NIB_TRY(cover(p, n, n->as.set.value));
-        return close_statement(p);
-    }
-    NIB_TRY(close_statement(p));
-    NIB_TRY(parse_block(p, opening, ends, &n->as.set.body));
-    NIB_TRY(cover(p, n, n->as.set.body));
-    return take_end(p);
-}
-
-/* Call arguments, read as the parameters of a macro. */
-static nib_status check_parameters(parser *p, uint32_t offset, const arguments *args, macro *m)
-{
-    if (args->spread || args->keyword_spread)
-        return fail_at(p, offset, NIB_SYNTAX,
-                       "unpacking is not allowed in the parameters of a macro");
-    m->parameter_count = args->positional.count + args->keyword_count;
-    m->parameters = NIB_ARENA_ARRAY(p->arena, named_node, m->parameter_count);
-    if (!m->parameters)
-        return out_of_memory(p);
-    for (size_t i = 0; i < m->parameter_count; i++) {
-        if (i >= args->positional.count) {
-            m->parameters[i] = args->keywords[i - args->positional.count];
-        } else {
-            const node *name = args->positional.items[i];
-            if (name->kind != NODE_NAME)
-                return fail_at(p, name->offset, NIB_SYNTAX, "a parameter of a macro is a name");
-            m->parameters[i].name = name->as.text;
-        }
-        for (size_t k = 0; k < i; k++) {
-            if (nib_str_eq(m->parameters[k].name, m->parameters[i].name))
-                return fail_at(p, offset, NIB_SYNTAX, "parameter \"%.*s\" is named twice",
-                               NIB_STR_ARG(m->parameters[i].name));
-        }
-    }
-    return NIB_OK;
-}
-
-static void note_special_name(void *user, const node *name, bool tested)
-{
-    macro *m = user;
-    (void)tested;
-    m->uses_varargs = m->uses_varargs || nib_str_is(name->as.text, "varargs");
-    m->uses_kwargs = m->uses_kwargs || nib_str_is(name->as.text, "kwargs");
-}
-
-static nib_status parse_parameters(parser *p, node *n, macro *m)
-{
-    const uint32_t offset = p->next->offset;
-    arguments *args;
-    NIB_TRY(parse_arguments(p, n, &args));
-    return check_parameters(p, offset, args, m);
-}
-
-static nib_status parse_macro_body(parser *p, const token *opening, const char *const *ends,
-                                   node *n)
-{
-    macro *m = n->as.macro;
-    NIB_TRY(close_statement(p));
-    NIB_TRY(parse_block(p, opening, ends, &m->body));
-    NIB_TRY(cover(p, n, m->body));
-    nib_jinja_visit_names(m->body, &(name_visitor){note_special_name, m});
-    for (size_t i = 0; i < m->parameter_count; i++) {
-        m->uses_varargs = m->uses_varargs && !nib_str_is(m->parameters[i].name, "varargs");
-        m->uses_kwargs = m->uses_kwargs && !nib_str_is(m->parameters[i].name, "kwargs");
-    }
-    return take_end(p);
-}
-
-static nib_status new_macro(parser *p, node_kind kind, const token *opening, node **out)
-{
-    NIB_TRY(new_node(p, kind, opening->offset, out));
-    (*out)->as.macro = NIB_ARENA_NEW(p->arena, macro);
-    return (*out)->as.macro ? NIB_OK : out_of_memory(p);
-}
-
-static nib_status parse_macro(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endmacro", NULL};
-    NIB_TRY(new_macro(p, NODE_MACRO, opening, out));
-    if (p->next->kind != TOKEN_IDENTIFIER)
-        return fail_unexpected(p, "the name of the macro");
-    (*out)->as.macro->name = p->next->text;
-    p->next++;
-    NIB_TRY(parse_parameters(p, *out, (*out)->as.macro));
-    return parse_macro_body(p, opening, ends, *out);
-}
-
-/* {% call(parameters) name(arguments) %} body {% endcall %} */
-static nib_status parse_call_block(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endcall", NULL};
-    node *callee;
-    NIB_TRY(new_macro(p, NODE_CALL_BLOCK, opening, out));
-    macro *m = (*out)->as.macro;
-    if (is_operator(p, "("))
-        NIB_TRY(parse_parameters(p, *out, m));
-    if (p->next->kind != TOKEN_IDENTIFIER)
-        return fail_unexpected(p, "the name of a macro");
-    NIB_TRY(parse_name(p, &callee));
-    NIB_TRY(parse_call(p, callee, &m->call));
-    NIB_TRY(cover(p, *out, m->call));
-    return parse_macro_body(p, opening, ends, *out);
-}
-
-static nib_status parse_filter_block(parser *p, const token *opening, node **out)
-{
-    static const char *const ends[] = {"endfilter", NULL};
-    NIB_TRY(parse_filter(p, NODE_FILTER_BLOCK, NULL, out));
-    NIB_TRY(close_statement(p));
-    NIB_TRY(parse_block(p, opening, ends, &(*out)->as.applied.operand));
-    NIB_TRY(cover(p, *out, (*out)->as.applied.operand));
-    return take_end(p);
-}
-
-static nib_status parse_break(parser *p, const token *opening, node **out)
-{
-    NIB_TRY(new_node(p, NODE_BREAK, opening->offset, out));
-    return close_statement(p);
-}
-
-static nib_status parse_continue(parser *p, const token *opening, node **out)
-{
-    NIB_TRY(new_node(p, NODE_CONTINUE, opening->offset, out));
-    return close_statement(p);
-}
-
-typedef struct statement {
-    const char *word;
-    nib_status (*parse)(parser *p, const token *opening, node **out);
-} statement;
-
-static const statement statements[] = {
-    {"if", parse_if},       {"for", parse_for},           {"set", parse_set},
-    {"macro", parse_macro}, {"call", parse_call_block},   {"filter", parse_filter_block},
-    {"break", parse_break}, {"continue", parse_continue},
-};
-
-static nib_status parse_statement(parser *p, node **out)
-{
-    p->next++;
-    const token *word = p->next;
-    if (word->kind != TOKEN_IDENTIFIER)
-        return fail_unexpected(p, "a statement");
-    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
-        if (nib_str_is(word->text, statements[i].word)) {
-            p->next++;
-            return statements[i].parse(p, word, out);
-        }
-    }
-    if (nib_str_is(word->text, "include"))
-        return fail_at(p, word->offset, NIB_SYNTAX,
-                       "an include is written {%% include \"path\" %%} exactly, without dashes or "
-                       "an expression");
-    return fail_at(p, word->offset, NIB_SYNTAX, "\"%.*s\" is not a statement that can stand here",
-                   NIB_STR_ARG(word->text));
-}
-
-static nib_status parse_print(parser *p, node **out)
-{
-    NIB_TRY(new_node(p, NODE_PRINT, p->next->offset, out));
-    p->next++;
-    NIB_TRY(parse_expression(p, &(*out)->as.operand));
-    NIB_TRY(cover(p, *out, (*out)->as.operand));
-    return expect_kind(p, TOKEN_CLOSE_EXPRESSION, "\"}}\"");
-}
-
-static nib_status parse_text(parser *p, node **out)
-{
-    NIB_TRY(new_node(p, NODE_TEXT, p->next->offset, out));
-    (*out)->as.text = p->next->text;
-    p->next++;
-    return NIB_OK;
-}
-
-static nib_status parse_node(parser *p, node **out)
-{
-    NIB_TRY(enter(p));
-    nib_status status;
-    switch (p->next->kind) {
-    case TOKEN_TEXT:
-        status = parse_text(p, out);
-        break;
-    case TOKEN_OPEN_EXPRESSION:
-        status = parse_print(p, out);
-        break;
-    default:
-        status = parse_statement(p, out);
-        break;
-    }
-    p->depth--;
-    return status;
-}
-
-nib_status nib_jinja_parse(nib_arena *arena, const nib_program *program, const token *tokens,
-                           node **out, nib_error *error)
-{
-    parser p = {.arena = arena, .error = error, .program = program, .next = tokens};
-    NIB_TRY(new_node(&p, NODE_BLOCK, 0, out));
-    while (p.next->kind != TOKEN_END) {
-        node *item;
-        NIB_TRY(parse_node(&p, &item));
-        NIB_TRY(push_item(&p, *out, item));
-    }
     return NIB_OK;
 }

@@ -227,7 +227,7 @@ static nib_status collect_free_names(nib_arena *arena, nib_program *p, nib_error
 nib_status nib_jinja_parse_template(nib_arena *arena, nib_str text, const char *name,
                                     const nib_program **out, nib_error *error)
 {
-    nib_program *p;
+    nib_program *p = NULL;
     NIB_TRY(new_program(arena, text, name, &p, error));
     NIB_TRY(parse_prepared(arena, p, p->text, 0, error));
     NIB_TRY(collect_free_names(arena, p, error));
@@ -242,7 +242,7 @@ nib_status nib_jinja_parse_expression(nib_arena *arena, nib_str text, const char
 {
     static const char open[] = "{{ ", close[] = " }}";
     const size_t open_bytes = sizeof open - 1, close_bytes = sizeof close - 1;
-    nib_program *p;
+    nib_program *p = NULL;
     NIB_TRY(new_program(arena, text, name, &p, error));
     if (text.len > SOURCE_MAX_BYTES)
         return nib_fail(error, NIB_LIMIT, "the expression has %zu bytes", text.len);
