@@ -38,11 +38,24 @@ const nib_intermediate *nib_find_intermediate(const nib_variant *variant, nib_st
 
 /* ---- element types and lengths ---- */
 
-/* "$X": one name, no namespace and no dots. */
+static bool is_type_name(const nib_contract *contract, nib_str name)
+{
+    for (size_t i = 0; i < contract->type_variable_count; i++) {
+        if (nib_str_eq(contract->type_variables[i].name, name))
+            return true;
+    }
+    for (size_t i = 0; i < contract->port_count; i++) {
+        if (nib_str_eq(contract->ports[i].dtype_text, name))
+            return true;
+    }
+    return false;
+}
+
+/* "$X": one name, no namespace and no dots. The name of a type variable is not checked (2.A.2). */
 static nib_status read_reference(nib_reader *r, nib_str text, nib_str *name)
 {
     *name = (nib_str){text.data + 1, text.len - 1};
-    if (nib_str_is_identifier(*name))
+    if (nib_str_is_identifier(*name) || is_type_name(r->contract, *name))
         return NIB_OK;
     return nib_refuse(r, "a reference must be \"$\" and one name, not \"%.*s\"",
                       NIB_SHOW_STR(text));
@@ -481,19 +494,6 @@ static bool derives_have(const nib_derives *derives, nib_str name)
 {
     for (size_t i = 0; i < derives->count; i++) {
         if (nib_str_eq(derives->items[i].name, name))
-            return true;
-    }
-    return false;
-}
-
-static bool is_type_name(const nib_contract *contract, nib_str name)
-{
-    for (size_t i = 0; i < contract->type_variable_count; i++) {
-        if (nib_str_eq(contract->type_variables[i].name, name))
-            return true;
-    }
-    for (size_t i = 0; i < contract->port_count; i++) {
-        if (nib_str_eq(contract->ports[i].dtype_text, name))
             return true;
     }
     return false;
