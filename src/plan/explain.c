@@ -8,6 +8,7 @@
 
 #include "plan/planner.h"
 #include "tensor/tensor.h"
+#include "value/json.h"
 
 enum { MAX_EXPLAIN_DEPTH = 8, MAX_TERM_TEXT = 240, MAX_TENSOR_NOTES = 3 };
 
@@ -200,6 +201,29 @@ static void write_values(explainer *e, nib_str term)
                    nib_value_label(right).text);
 }
 
+/* Both lists of a plain sameShape(a, b). */
+static void write_shapes(explainer *e, nib_str term)
+{
+    const nib_str call = NIB_STR("sameShape(");
+    if (!nib_str_starts(term, call) || term.data[term.len - 1] != ')')
+        return;
+    const nib_str inner = {term.data + call.len, term.len - call.len - 1};
+    top_level walk = {.text = inner};
+    while (next_byte(&walk) && inner.data[walk.at] != ',')
+        walk.at++;
+    if (walk.at >= inner.len)
+        return;
+    const nib_str sides[2] = {{inner.data, walk.at},
+                              {inner.data + walk.at + 1, inner.len - walk.at - 1}};
+    for (size_t i = 0; i < 2; i++) {
+        nib_value value;
+        if (!eval_text(e, trim(sides[i]), &value) || value.type != NIB_VALUE_LIST)
+            return;
+        nib_buf_puts(e->out, i ? " and " : ": ");
+        nib_json_write(e->out, value, (nib_json_style){0});
+    }
+}
+
 /* True when the text reads shapes.NAME, ranks.NAME, tensorDtypes.NAME or present.NAME. */
 static bool mentions(nib_str text, nib_str name)
 {
@@ -258,6 +282,7 @@ static void write_leaf(explainer *e, nib_str term, bool known)
     if (!known)
         write_term(e->out, term);
     write_values(e, term);
+    write_shapes(e, term);
     write_tensors(e, term);
 }
 
@@ -308,5 +333,7 @@ void nib_planner_explain(nib_planner *p, const nib_scope *scope, nib_str clause,
         start++;
     if (*start)
         nib_buf_printf(out, " (%s)", start);
+    if (text.status == NIB_OUT_OF_MEMORY)
+        out->status = text.status;
     nib_buf_free(&text);
 }

@@ -12,6 +12,7 @@ typedef enum token_kind { TOKEN_WORD, TOKEN_MARK, TOKEN_OTHER } token_kind;
 typedef struct token {
     token_kind kind;
     nib_str text;
+    bool indexed; /* a word whose [...] was dropped */
 } token;
 
 typedef struct tokens {
@@ -53,7 +54,7 @@ static bool tokenize(nib_arena *arena, nib_str text, tokens *out)
             if (!word)
                 length = operator_length(rest);
             out->items[out->count++] =
-                (token){word ? TOKEN_WORD : TOKEN_OTHER, {rest.data, length}};
+                (token){word ? TOKEN_WORD : TOKEN_OTHER, {rest.data, length}, false};
         }
         at += length;
     }
@@ -98,7 +99,7 @@ static bool names_int64(const nib_plan *plan, const nib_plan_pass *pass, nib_str
     return false;
 }
 
-/* NAME[...] of an int64 binding becomes a mark; any other x[...] becomes the plain word x. */
+/* NAME[...] of an int64 binding becomes a mark; any other x[...] becomes the word x. */
 static void collapse_indices(const nib_plan *plan, const nib_plan_pass *pass, tokens *t)
 {
     size_t kept = 0;
@@ -107,6 +108,8 @@ static void collapse_indices(const nib_plan *plan, const nib_plan_pass *pass, to
         const bool indexed = item.kind == TOKEN_WORD && is_text(t, i + 1, "[");
         if (indexed && names_int64(plan, pass, item.text))
             item.kind = TOKEN_MARK;
+        else
+            item.indexed = indexed;
         i = indexed ? skip_index(t, i + 1) : i + 1;
         t->items[kept++] = item;
     }
@@ -226,7 +229,7 @@ static bool is_converted(const tokens *t, size_t at)
 
 static bool is_misused(const tokens *t, size_t at)
 {
-    if (is_text(t, at + 1, ".") || is_text(t, at + 1, "["))
+    if (t->items[at].indexed || is_text(t, at + 1, ".") || is_text(t, at + 1, "["))
         return true;
     if (at + 1 < t->count && t->items[at + 1].kind == TOKEN_OTHER &&
         is_operator(t->items[at + 1].text, false))
