@@ -13,7 +13,8 @@
 
 /* Set code and message; returns code, so that a failure is one statement: return nib_fail(error, NIB_IO, "..."). */
 nib_status nib_fail(nib_error *error, nib_status code, const char *format, ...) NIB_PRINTF(3, 4);
-nib_status nib_fail_v(nib_error *error, nib_status code, const char *format, va_list args);
+nib_status nib_fail_v(nib_error *error, nib_status code, const char *format, va_list args)
+    NIB_PRINTF(3, 0);
 nib_status nib_fail_memory(nib_error *error);
 
 /* Add context to a failure on its way up; each does nothing when the field is already set. */

@@ -110,17 +110,16 @@ void *nib_arena_alloc(nib_arena *arena, size_t count, size_t bytes)
     return ptr;
 }
 
-nib_str nib_arena_str(nib_arena *arena, const char *data, size_t len)
-{
-    char *copy = len < SIZE_MAX ? nib_arena_alloc(arena, len + 1, 1) : NULL;
-    if (!copy)
-        return (nib_str){NULL, 0};
-    if (len)
-        memcpy(copy, data, len);
-    return (nib_str){copy, len};
-}
-
 char *nib_arena_cstr(nib_arena *arena, nib_str s)
 {
-    return (char *)nib_arena_str(arena, s.data, s.len).data;
+    char *copy = s.len < SIZE_MAX ? nib_arena_alloc(arena, s.len + 1, 1) : NULL;
+    if (copy && s.len)
+        memcpy(copy, s.data, s.len);
+    return copy;
+}
+
+nib_str nib_arena_str(nib_arena *arena, const char *data, size_t len)
+{
+    const char *copy = nib_arena_cstr(arena, (nib_str){data, len});
+    return (nib_str){copy, copy ? len : 0};
 }
