@@ -129,6 +129,7 @@ void case_make(test_case *c, const case_spec *spec)
     p->K = K;
     p->half = spec->half;
     p->epsilon = 1e-5;
+    p->int8 = spec->int8;
     p->a = random_floats(c, M * K, -2, 2, &state);
     if (spec->skip)
         p->skip = random_floats(c, M * K, -1, 1, &state);
@@ -204,6 +205,24 @@ static double *reference_activations(const test_case *c)
     return x;
 }
 
+/* int8 activations by blocks; the definition is in float32: q = round(x * (127 / max)), x' = q * (max / 127). */
+static void reference_quantize(const test_case *c, double *x)
+{
+    const size_t K = c->spec.K, block = c->spec.block;
+    for (size_t i = 0; i < c->problem.M * K;) {
+        const size_t left = K - i % K, count = left < block ? left : block;
+        float largest = 0;
+        for (size_t k = i; k < i + count; k++)
+            largest = fmaxf(largest, fabsf((float)x[k]));
+        const float inverse = 127 / largest, scale = largest / 127;
+        for (size_t k = i; k < i + count && largest > 0; k++) {
+            const float scaled = (float)x[k] * inverse;
+            x[k] = nearbyint((double)scaled) * (double)scale;
+        }
+        i += count;
+    }
+}
+
 static void reference_product(const test_case *c, const nib_cpu_weights *w, const double *x, double *y)
 {
     for (size_t n = 0; n < w->N; n++) {
@@ -268,6 +287,8 @@ static void reference_magnitudes(test_case *c)
 void case_reference(test_case *c)
 {
     double *x = reference_activations(c);
+    if (c->spec.int8)
+        reference_quantize(c, x);
     if (c->problem.gated) {
         reference_gate(c, x, c->expected[0]);
     } else {
@@ -354,9 +375,9 @@ double case_error(const test_case *c)
 const char *case_text(const case_spec *s, char *out, size_t out_bytes)
 {
     static const char *const kinds[] = {"qkv", "mlp", "bnb4"};
-    snprintf(out, out_bytes, "%s M=%zu K=%zu N=%zu Nkv=%zu bits=%d block=%zu type=%d %s%s%s%s%s%s misalign=%zu seed=%u",
+    snprintf(out, out_bytes, "%s M=%zu K=%zu N=%zu Nkv=%zu bits=%d block=%zu type=%d %s%s%s%s%s%s%s misalign=%zu seed=%u",
              kinds[s->kind], s->M, s->K, s->N, s->Nkv, s->bits ? s->bits : 4, s->block, s->quant_type,
              s->half ? "f16" : "f32", s->norm ? " norm" : "", s->skip ? " skip" : "", s->residual ? " residual" : "",
-             s->gate_bias ? " gate_bias" : "", s->up_bias ? " up_bias" : "", s->misalign, s->seed);
+             s->gate_bias ? " gate_bias" : "", s->up_bias ? " up_bias" : "", s->int8 ? " int8" : "", s->misalign, s->seed);
     return out;
 }

@@ -17,6 +17,7 @@ typedef struct case_spec {
     size_t block;
     int quant_type; /* bnb4 */
     bool half, norm, skip, residual, gate_bias, up_bias;
+    bool int8;      /* accuracy_level 4: the expected values are those of quantized activations */
     size_t misalign; /* every array starts this many bytes after an aligned address */
     unsigned seed;
 } case_spec;

@@ -312,6 +312,117 @@ static void test_silu(void **state)
     }
 }
 
+/* ---- int8 activations ---- */
+
+/* A value that lies between two integers may be rounded either way, because the float32 norm is not exactly the float64
+ * one. So this asks for a small error against the float64 model of the quantization, and for agreement with the scalar
+ * row within the same allowance: one step of one activation. */
+static void test_int8(void **state)
+{
+    (void)state;
+    static const case_spec int8_specs[] = {
+        {.kind = CASE_QKV, .M = 1, .K = 21, .N = 5, .Nkv = 3, .block = 32, .norm = true},
+        {.kind = CASE_QKV, .M = 1, .K = 576, .N = 96, .Nkv = 32, .block = 32, .norm = true},
+        {.kind = CASE_QKV, .M = 4, .K = 288, .N = 33, .Nkv = 7, .block = 64, .norm = true, .skip = true},
+        {.kind = CASE_MLP, .M = 1, .K = 4096, .N = 35, .block = 32},
+        {.kind = CASE_MLP, .M = 8, .K = 800, .N = 35, .block = 128, .gate_bias = true},
+        {.kind = CASE_MLP, .M = 9, .K = 96, .N = 37, .block = 32},
+        {.kind = CASE_MLP, .M = 30, .K = 1100, .N = 70, .block = 32, .up_bias = true},
+        {.kind = CASE_QKV, .M = 19, .K = 600, .N = 33, .Nkv = 65, .block = 256, .norm = true},
+        {.kind = CASE_QKV, .M = 13, .K = 65, .N = 16, .Nkv = 1, .block = 64, .norm = true},
+    };
+    for (size_t i = 0; i < sizeof int8_specs / sizeof *int8_specs; i++) {
+        for (int half = 0; half < 2; half++) {
+            case_spec spec = int8_specs[i];
+            spec.half = half;
+            spec.int8 = true;
+            spec.seed = (unsigned)i;
+            test_case c;
+            case_make(&c, &spec);
+            FOR_EACH_ROW(row) {
+                char text[256];
+                const nib_cpu_method method = nib_cpu_choose_method(&c.problem, row);
+                assert_true(method.int8);
+                const bool intact = case_solve(&c, row, 1);
+                const double error = case_error(&c), allowed = spec.norm ? 300 : 1;
+                if (!intact || !(error <= allowed))
+                    print_error("%s, %s: error %g of the bound\n", row->name, case_text(&spec, text, sizeof text), error);
+                assert_true(intact);
+                assert_true(error <= allowed);
+            }
+            case_free(&c);
+        }
+    }
+}
+
+/* Blocks of zeros, and values that are not finite: those make their row NaN and no other. */
+static void test_int8_awkward(void **state)
+{
+    (void)state;
+    const size_t rows[] = {2, 15};
+    for (size_t r = 0; r < 2; r++) {
+        case_spec spec = {.kind = CASE_MLP, .M = rows[r], .K = 96, .N = 20, .block = 32, .int8 = true};
+        test_case c;
+        case_make(&c, &spec);
+        for (size_t k = 0; k < 64; k++)
+            put_float(c.problem.a, false, k, 0);
+        case_reference(&c);
+        FOR_EACH_ROW(row)
+            check_case(&c, row, 1);
+        put_float(c.problem.a, false, 96 + 40, INFINITY);
+        FOR_EACH_ROW(row) {
+            assert_true(case_solve(&c, row, 1));
+            for (size_t i = 0; i < 20 * rows[r]; i++)
+                assert_int_equal(isnan(case_output(&c, 0, i)), i / 20 == 1);
+        }
+        case_free(&c);
+    }
+}
+
+/* What the quantization costs against exact activations, as docs/performance.md states it: below 2 % of the largest
+ * output for activations without outliers. */
+static void test_int8_is_close(void **state)
+{
+    (void)state;
+    case_spec spec = {.kind = CASE_QKV, .M = 3, .K = 1024, .N = 64, .Nkv = 32, .block = 32, .norm = true};
+    test_case c;
+    case_make(&c, &spec);
+    c.problem.int8 = true;
+    FOR_EACH_ROW(row) {
+        assert_true(case_solve(&c, row, 1));
+        const double error = case_error(&c) * 1e-5;
+        assert_true(error > 1e-4 && error < 2e-2);
+    }
+    case_free(&c);
+}
+
+/* Weights that the int8 kernels do not take are multiplied in float32, and never the other way round. */
+static void test_int8_choice(void **state)
+{
+    (void)state;
+    static const struct {
+        case_kind kind;
+        int bits;
+        size_t block;
+        bool int8, expected;
+    } choices[] = {
+        {CASE_MLP, 4, 32, true, true},    {CASE_MLP, 4, 32, false, false}, {CASE_MLP, 4, 16, true, false},
+        {CASE_MLP, 2, 32, true, false},   {CASE_MLP, 8, 32, true, false},  {CASE_BNB4, 4, 32, true, false},
+        {CASE_MLP, 4, 512, true, false},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        for (size_t M = 1; M < 20; M += 18) {
+            const case_spec spec = {.kind = choices[i].kind, .M = M, .K = 128, .N = 8, .bits = choices[i].bits,
+                                    .block = choices[i].block, .int8 = choices[i].int8};
+            test_case c;
+            case_make(&c, &spec);
+            FOR_EACH_ROW(row)
+                assert_int_equal(nib_cpu_choose_method(&c.problem, row).int8, choices[i].expected);
+            case_free(&c);
+        }
+    }
+}
+
 /* ---- dequantization ---- */
 
 /* All rows of the table give the same bits, and those are the ones of the float32 product. */
@@ -397,6 +508,10 @@ int main(void)
         cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_zero_row_is_zero),
         cmocka_unit_test(test_silu),
+        cmocka_unit_test(test_int8),
+        cmocka_unit_test(test_int8_awkward),
+        cmocka_unit_test(test_int8_is_close),
+        cmocka_unit_test(test_int8_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

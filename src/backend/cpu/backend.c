@@ -113,9 +113,8 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
 {
     nib_cpu_statement statement;
     NIB_TRY(nib_cpu_match(plan, &statement, error));
-    if (statement.accuracy_level == 4)
-        return nib_fail(error, NIB_UNSUPPORTED, "attribute accuracy_level is 4: the cpu backend has no int8 path yet");
     call->problem = statement.problem;
+    call->problem.int8 = statement.accuracy_level == 4; /* the caller's choice, and nobody else's */
     call->slots = statement.slots;
     NIB_TRY(nib_cpu_workspace_make(&call->space, &device->common.context->allocator, device->row, &device->pool,
                                    &call->problem, error));

@@ -9,7 +9,9 @@
 
 const nib_cpu_row *const nib_cpu_rows[] = {
 #if defined(__x86_64__)
+    &nib_cpu_avx512vnni,
     &nib_cpu_avx512,
+    &nib_cpu_avxvnni,
     &nib_cpu_avx2,
 #endif
     &nib_cpu_scalar,

@@ -9,25 +9,15 @@
  */
 #include "vec_avx2.h"
 
-enum { CHUNK = 64, CHUNK_BYTES = 32, TILE_M = 6, TILE_N = 16, TILE_K = 256 };
+enum { TILE_M = 6, TILE_N = 16, TILE_K = 256 };
 
 #include "elementwise.h"
 #include "kernels.h"
 #include "panel.h"
-#include "unroll.h"
-#include "view.h"
+#include "stretch_256.h"
+#include "words_256.h"
 
 /* ---- decode ---- */
-
-static bool takes_rows(const nib_cpu_weights *w)
-{
-    return w->bits == 4 && w->block % 32 == 0 && is_row_aligned(w);
-}
-
-static size_t chunk_count(const nib_cpu_weights *w)
-{
-    return (w->K + CHUNK - 1) / CHUNK;
-}
 
 static size_t arranged_bytes(const nib_cpu_weights *w)
 {
@@ -117,32 +107,6 @@ INLINE void expand_half(const planes *p, bool codebook, __m256i bytes, bool high
         expand_nbits_half(p, nibbles(bytes, high), v);
 }
 
-/* A stretch of one weight row. */
-enum { STRETCH_CHUNKS = 64, STRETCH_SCALES = 2 * STRETCH_CHUNKS };
-
-typedef struct stretch {
-    const uint8_t *codes;
-    const float *x;      /* arranged */
-    const float *scales; /* float32, one for each block */
-    bool pairs;          /* blocks of 32: a chunk has two */
-    unsigned shift;      /* larger blocks: chunk c is in block c >> shift */
-    size_t chunks;
-} stretch;
-
-/* { a, a, a, a, b, b, b, b } of the two blocks of a chunk, or all the same */
-INLINE __m256 scales_of(const stretch *s, bool pairs, size_t c)
-{
-    if (!pairs)
-        return _mm256_broadcast_ss(s->scales + (c >> s->shift));
-    return _mm256_blend_ps(_mm256_broadcast_ss(s->scales + 2 * c), _mm256_broadcast_ss(s->scales + 2 * c + 1), 0xf0);
-}
-
-/* Ask for weights a little ahead; the address may lie past their end. */
-INLINE void prefetch(const uint8_t *codes)
-{
-    _mm_prefetch((const char *)((uintptr_t)codes + 1024), _MM_HINT_T0);
-}
-
 INLINE __m256 dot_chunk(const planes *p, bool codebook, __m256i bytes, const float *x)
 {
     __m256 v[4];
@@ -165,7 +129,7 @@ INLINE __m256 dot_stretch(const planes *p, bool codebook, bool pairs, const stre
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
         prefetch(s->codes + c * CHUNK_BYTES);
-        const __m256 sum = dot_chunk(p, codebook, bytes, s->x + c * CHUNK);
+        const __m256 sum = dot_chunk(p, codebook, bytes, (const float *)(const void *)(s->x + c * s->x_bytes));
         total = _mm256_fmadd_ps(sum, scales_of(s, pairs, c), total);
     }
     return total;
@@ -183,31 +147,13 @@ INLINE void dot_stretch_rows(const planes *p, bool codebook, const stretch *s, s
             expand_half(p, codebook, bytes, high, v);
             for (int i = 0; i < 4; i++)
                 v[i] = _mm256_mul_ps(v[i], scale);
-            const float *x = s->x + c * CHUNK * m + high * 32;
+            const float *x = (const float *)(const void *)(s->x + c * s->x_bytes) + high * 32;
             for (size_t row = 0; row < m; row++) {
                 for (int i = 0; i < 4; i++)
                     total[row] = _mm256_fmadd_ps(v[i], _mm256_load_ps(x + row * CHUNK + i * 8), total[row]);
             }
         }
     }
-}
-
-INLINE float add_lanes(__m256 v)
-{
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
-}
-
-/* Scales [first, first + count) of the matrix, as float32: in place, or converted into `copy`. */
-static const float *find_scales(const nib_cpu_weights *w, size_t first, size_t count, float *copy)
-{
-    if (!w->half_scales)
-        return (const float *)w->scales + first;
-    const uint16_t *from = (const uint16_t *)w->scales + first;
-    for (size_t i = 0; i < count; i += LANES)
-        store_some(copy, false, i, count, load_some(from, true, i, count));
-    return copy;
 }
 
 INLINE void dot(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
@@ -220,65 +166,25 @@ INLINE void dot(const planes *p, bool codebook, const stretch *s, size_t m, __m2
         total[0] = dot_stretch(p, codebook, false, s, total[0]);
 }
 
-/* A row that ends with half a chunk: its last chunk from a padded copy. */
-typedef struct padded_chunk {
-    uint8_t codes[CHUNK_BYTES];
-    float scales[2];
-} padded_chunk;
-
-static stretch tail_of(const stretch *s, size_t m, padded_chunk *copy)
+INLINE void dot_nbits(const void *tables, const stretch *s, size_t m, __m256 *total)
 {
-    *copy = (padded_chunk){0};
-    memcpy(copy->codes, s->codes + s->chunks * CHUNK_BYTES, CHUNK_BYTES / 2);
-    copy->scales[0] = nib_load(s->scales, false, s->pairs ? 2 * s->chunks : s->chunks >> s->shift);
-    return (stretch){copy->codes, s->x + s->chunks * CHUNK * m, copy->scales, s->pairs, s->shift, 1};
+    dot(tables, false, s, m, total);
 }
 
-/* How the blocks of a matrix lie in chunks. */
-static stretch begin_stretch(const nib_cpu_weights *w)
+INLINE void dot_codebook(const void *tables, const stretch *s, size_t m, __m256 *total)
 {
-    stretch s = {.pairs = w->block == 32};
-    while (((size_t)CHUNK << s.shift) < w->block)
-        s.shift++;
-    return s;
+    dot(tables, true, s, m, total);
 }
 
-/* Dot products of weight row n with m activation rows. */
-INLINE void dot_row(const nib_cpu_weights *w, const row_view *view, const planes *p, bool codebook, stretch s,
-                           size_t n, const float *arranged, size_t m, __m256 *total)
-{
-    const size_t chunks = chunk_count(w), in_row = view->row_bytes / CHUNK_BYTES;
-    const size_t whole = in_row < chunks ? in_row : chunks;
-    const uint8_t *codes = view->codes + n * view->row_bytes;
-    float copy[STRETCH_SCALES];
-    for (size_t row = 0; row < m; row++)
-        total[row] = _mm256_setzero_ps();
-    for (size_t c = 0; c < chunks; c += STRETCH_CHUNKS) {
-        const size_t first = c * CHUNK / w->block;
-        const size_t left = view->row_scales - first;
-        s.scales = find_scales(w, n * view->row_scales + first, left < STRETCH_SCALES ? left : STRETCH_SCALES, copy);
-        s.codes = codes + c * CHUNK_BYTES;
-        s.x = arranged + c * CHUNK * m;
-        s.chunks = whole - c < STRETCH_CHUNKS ? whole - c : STRETCH_CHUNKS;
-        const bool has_tail = whole < chunks && s.chunks < STRETCH_CHUNKS;
-        padded_chunk tail;
-        for (int part = 0; part <= has_tail; part++) {
-            dot(p, codebook, &s, m, total);
-            if (part < has_tail)
-                s = tail_of(&s, m, &tail);
-        }
-    }
-}
-
-INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arranged, size_t m, size_t n0,
+INLINE void decode_as(const nib_cpu_weights *w, stretch_dot dot_one, const void *arranged, size_t m, size_t n0,
                              size_t n1, float *y, size_t y_stride)
 {
     const planes p = cut_planes(w);
     const row_view view = view_rows(w);
-    const stretch s = begin_stretch(w);
+    const stretch s = begin_stretch(w, m * CHUNK * sizeof(float));
     for (size_t n = n0; n < n1; n++) {
         __m256 total[NIB_CPU_DECODE_ROWS];
-        dot_row(w, &view, &p, codebook, s, n, arranged, m, total);
+        dot_row(w, &view, dot_one, &p, s, n, arranged, m, total);
         for (size_t row = 0; row < m; row++)
             y[row * y_stride + n - n0] = add_lanes(total[row]);
     }
@@ -288,9 +194,9 @@ INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arra
 #define DECODE_FOR(count)                                                                          \
     case count:                                                                                    \
         if (w->codebook)                                                                           \
-            decode_as(w, true, arranged, count, n0, n1, y, y_stride);                              \
+            decode_as(w, dot_codebook, arranged, count, n0, n1, y, y_stride);                              \
         else                                                                                       \
-            decode_as(w, false, arranged, count, n0, n1, y, y_stride);                             \
+            decode_as(w, dot_nbits, arranged, count, n0, n1, y, y_stride);                             \
         break
 
 static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
@@ -309,75 +215,6 @@ static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, siz
 }
 
 /* ---- prefill: panels ---- */
-
-/* 8 rows of 8 words -> 8 words of 8 rows. */
-INLINE void transpose_words(__m256i *r)
-{
-    __m256i a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-        a[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
-        b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
-        b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
-        b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
-    }
-}
-
-/* Eight weight rows of a panel; rows past the end repeat the last one with a scale of zero. */
-typedef struct panel_rows {
-    const uint8_t *codes[8];
-    size_t scale[8];
-    size_t valid;
-} panel_rows;
-
-static panel_rows find_rows(const nib_cpu_weights *w, size_t n0)
-{
-    const row_view view = view_rows(w);
-    panel_rows rows;
-    rows.valid = n0 >= w->N ? 0 : w->N - n0 < 8 ? w->N - n0 : 8;
-    for (size_t i = 0; i < 8; i++) {
-        const size_t n = n0 + i < w->N ? n0 + i : w->N - 1;
-        rows.codes[i] = view.codes + n * view.row_bytes;
-        rows.scale[i] = n * view.row_scales;
-    }
-    return rows;
-}
-
-INLINE __m256 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
-{
-    if (w->half_scales) {
-        uint16_t scales[8] = {0};
-        for (size_t i = 0; i < rows->valid; i++)
-            memcpy(&scales[i], (const char *)w->scales + 2 * (rows->scale[i] + block), 2);
-        return vec_load_half(scales);
-    }
-    float scales[8] = {0};
-    for (size_t i = 0; i < rows->valid; i++)
-        memcpy(&scales[i], (const char *)w->scales + 4 * (rows->scale[i] + block), 4);
-    return vec_load(scales);
-}
-
-/* `count` words (1..8) of the eight rows, from byte `offset` of each; no byte beyond them is read. */
-INLINE void load_words(const panel_rows *rows, size_t offset, size_t count, __m256i *words)
-{
-    for (int i = 0; i < 8; i++) {
-        if (count == 8) {
-            words[i] = _mm256_loadu_si256((const void *)(rows->codes[i] + offset));
-        } else {
-            uint32_t copy[8] = {0};
-            memcpy(copy, rows->codes[i] + offset, count * sizeof *copy);
-            words[i] = _mm256_loadu_si256((const void *)copy);
-        }
-    }
-    transpose_words(words);
-}
 
 /* Codes of one word of eight rows, times their scales, to 32 / bits lines of the panel. */
 INLINE void expand_word_nbits(__m256i word, int bits, __m256 scale, size_t lines, float *out)
@@ -497,14 +334,14 @@ static bool takes_all(const nib_cpu_weights *w)
     return true;
 }
 
-static const nib_cpu_gemv gemv = {
+const nib_cpu_gemv nib_cpu_avx2_gemv = {
     .takes = takes_rows,
     .arranged_bytes = arranged_bytes,
     .arrange = arrange,
     .decode = decode,
 };
 
-static const nib_cpu_gemm gemm = {
+const nib_cpu_gemm nib_cpu_avx2_gemm = {
     .takes = takes_all,
     .tile_m = TILE_M,
     .tile_n = TILE_N,
@@ -516,12 +353,46 @@ static const nib_cpu_gemm gemm = {
     .tile = tile,
 };
 
+void nib_avx2_normalize(const nib_cpu_norm *norm, float *x)
+{
+    normalize(norm, x);
+}
+
+void nib_avx2_finish(const nib_cpu_finish *f, const float *sums, size_t count)
+{
+    finish(f, sums, count);
+}
+
+/* ---- int8 activations ---- */
+
+/* 16 sums of pairs as int16: at most 32 products of 15 * 127 each meet in two of them, which does not overflow. */
+typedef __m256i byte_sums;
+
+static inline byte_sums byte_sums_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+static inline byte_sums byte_sums_add(byte_sums s, __m256i codes, __m256i q)
+{
+    return _mm256_add_epi16(s, _mm256_maddubs_epi16(codes, q));
+}
+
+static inline __m256i byte_sums_total(byte_sums s)
+{
+    return _mm256_madd_epi16(s, _mm256_set1_epi16(1));
+}
+
+#include "int8_256.h"
+
 const nib_cpu_row nib_cpu_avx2 = {
     .name = "avx2",
     .needs = NIB_CPU_AVX2,
-    .normalize = normalize,
-    .finish = finish,
+    .normalize = nib_avx2_normalize,
+    .finish = nib_avx2_finish,
     .dequantize = nib_scalar_dequantize,
-    .gemv = &gemv,
-    .gemm = &gemm,
+    .gemv = &nib_cpu_avx2_gemv,
+    .gemm = &nib_cpu_avx2_gemm,
+    .gemv8 = &gemv8,
+    .gemm8 = &gemm8,
 };

@@ -9,13 +9,12 @@
  */
 #include "vec_avx512.h"
 
-enum { WORDS = 16, MAX_PER_WORD = 16, TILE_M = 12, TILE_N = 32, TILE_K = 256 };
+enum { TILE_M = 12, TILE_N = 32, TILE_K = 256 };
 
+#include "chunks_512.h"
 #include "elementwise.h"
 #include "kernels.h"
 #include "panel.h"
-#include "unroll.h"
-#include "view.h"
 
 /* Where code j of a word is: low bits first, but the high nibble of a byte first in bnb4. */
 INLINE unsigned shift_of(bool codebook, int bits, int j)
@@ -48,16 +47,6 @@ static bool takes_rows(const nib_cpu_weights *w)
     return has_whole_words(w) && w->block >= 16;
 }
 
-static size_t codes_per_chunk(const nib_cpu_weights *w)
-{
-    return WORDS * 32 / (size_t)w->bits;
-}
-
-static size_t chunk_count(const nib_cpu_weights *w)
-{
-    return (w->K + codes_per_chunk(w) - 1) / codes_per_chunk(w);
-}
-
 static size_t arranged_bytes(const nib_cpu_weights *w)
 {
     return sizeof(float) * chunk_count(w) * codes_per_chunk(w);
@@ -80,46 +69,6 @@ static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *ar
     }
 }
 
-/* The scales of a chunk: word i takes the scale number i * per_word / block of it. */
-typedef struct chunk_scales {
-    __m512i index;
-    size_t per_chunk; /* scales of a chunk; 0: a block is a chunk or more */
-    unsigned shift;   /* then chunk c is in block c >> shift */
-} chunk_scales;
-
-static chunk_scales plan_scales(const nib_cpu_weights *w)
-{
-    const size_t codes = codes_per_chunk(w), per_word = 32 / (size_t)w->bits;
-    int index[WORDS];
-    for (size_t i = 0; i < WORDS; i++)
-        index[i] = (int)(w->block < codes ? i * per_word / w->block : 0);
-    chunk_scales s = {_mm512_loadu_si512(index), w->block < codes ? codes / w->block : 0, 0};
-    while ((codes << s.shift) < w->block)
-        s.shift++;
-    return s;
-}
-
-/* The scales of chunk c of a row whose scales start at `row`; zero for blocks past the row's `count`. */
-INLINE __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row, size_t count,
-                                       size_t c)
-{
-    const size_t first = s->per_chunk ? c * s->per_chunk : c >> s->shift;
-    const size_t left = count - first, wanted = s->per_chunk ? s->per_chunk : 1;
-    const __mmask16 mask = (__mmask16)((1u << (left < wanted ? left : wanted)) - 1);
-    const char *from = (const char *)w->scales + (row + first) * (w->half_scales ? 2 : 4);
-    const __m512 scales = w->half_scales ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from))
-                                         : _mm512_maskz_loadu_ps(mask, from);
-    return _mm512_permutexvar_ps(s->index, scales);
-}
-
-/* Words of a chunk that a row really has. */
-INLINE __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
-{
-    if (bytes_left >= 4 * WORDS)
-        return _mm512_loadu_si512(codes);
-    return _mm512_maskz_loadu_epi32((__mmask16)((1u << bytes_left / 4) - 1), codes);
-}
-
 /* Dot products of one weight row with m activation rows. The scale goes to the sums of a chunk when there is one
  * activation row, to the weights when there are several. */
 INLINE void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view,
@@ -132,7 +81,7 @@ INLINE void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row
         total[row] = _mm512_setzero_ps();
     for (size_t c = 0; c < chunks; c++, x += m * WORDS * (size_t)per_word) {
         const __m512i words = load_chunk(codes + c * 4 * WORDS, view->row_bytes - c * 4 * WORDS);
-        _mm_prefetch((const char *)((uintptr_t)codes + c * 4 * WORDS + 1024), _MM_HINT_T0);
+        prefetch(codes + c * 4 * WORDS);
         const __m512 scale = load_chunk_scales(w, plan, n * view->row_scales, view->row_scales, c);
         if (m == 1) {
             __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
@@ -195,68 +144,6 @@ static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, siz
 
 /* ---- prefill: panels ---- */
 
-/* 16 rows of 16 words -> 16 words of 16 rows. */
-INLINE void transpose_words(__m512i *r)
-{
-    __m512i a[16];
-    UNROLL for (int i = 0; i < 16; i += 2) {
-        a[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + q]: word q of each lane, of rows i .. i+3 */
-        r[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-    UNROLL for (int q = 0; q < 4; q++) {
-        const __m512i even_low = _mm512_shuffle_i32x4(r[q], r[q + 4], 0x88);
-        const __m512i odd_low = _mm512_shuffle_i32x4(r[q], r[q + 4], 0xdd);
-        const __m512i even_high = _mm512_shuffle_i32x4(r[q + 8], r[q + 12], 0x88);
-        const __m512i odd_high = _mm512_shuffle_i32x4(r[q + 8], r[q + 12], 0xdd);
-        a[q] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
-        a[q + 8] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
-        a[q + 4] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
-        a[q + 12] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
-    }
-    UNROLL for (int i = 0; i < 16; i++)
-        r[i] = a[i];
-}
-
-/* Sixteen weight rows of a panel; rows past the end repeat the last one with a scale of zero. */
-typedef struct panel_rows {
-    const uint8_t *codes[WORDS];
-    size_t scale[WORDS];
-    size_t valid;
-} panel_rows;
-
-static panel_rows find_rows(const nib_cpu_weights *w, size_t n0)
-{
-    const row_view view = view_rows(w);
-    panel_rows rows;
-    rows.valid = n0 >= w->N ? 0 : w->N - n0 < WORDS ? w->N - n0 : WORDS;
-    for (size_t i = 0; i < WORDS; i++) {
-        const size_t n = n0 + i < w->N ? n0 + i : w->N - 1;
-        rows.codes[i] = view.codes + n * view.row_bytes;
-        rows.scale[i] = n * view.row_scales;
-    }
-    return rows;
-}
-
-INLINE __m512 block_scales(const nib_cpu_weights *w, const panel_rows *rows, size_t block)
-{
-    if (w->half_scales) {
-        uint16_t scales[WORDS] = {0};
-        for (size_t i = 0; i < rows->valid; i++)
-            memcpy(&scales[i], (const char *)w->scales + 2 * (rows->scale[i] + block), 2);
-        return vec_load_half(scales);
-    }
-    float scales[WORDS] = {0};
-    for (size_t i = 0; i < rows->valid; i++)
-        memcpy(&scales[i], (const char *)w->scales + 4 * (rows->scale[i] + block), 4);
-    return vec_load(scales);
-}
-
 INLINE void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, size_t n0, size_t k0, size_t kc,
                                     float *out)
 {
@@ -267,11 +154,8 @@ INLINE void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, 
     for (size_t k = 0; k < kc; k += WORDS * per_word) {
         const size_t left = (kc - k + per_word - 1) / per_word;
         const size_t count = left < WORDS ? left : WORDS;
-        const __mmask16 mask = (__mmask16)((1u << count) - 1);
         __m512i words[WORDS];
-        UNROLL for (int i = 0; i < WORDS; i++)
-            words[i] = _mm512_maskz_loadu_epi32(mask, rows.codes[i] + (k0 + k) / per_word * 4);
-        transpose_words(words);
+        load_words(&rows, (k0 + k) / per_word, count, words);
         for (size_t i = 0; i < count; i++) {
             const size_t at = k + i * per_word;
             if (at == 0 || (k0 + at) % w->block == 0)
@@ -359,14 +243,14 @@ static bool takes_all(const nib_cpu_weights *w)
     return true;
 }
 
-static const nib_cpu_gemv gemv = {
+const nib_cpu_gemv nib_cpu_avx512_gemv = {
     .takes = takes_rows,
     .arranged_bytes = arranged_bytes,
     .arrange = arrange,
     .decode = decode,
 };
 
-static const nib_cpu_gemm gemm = {
+const nib_cpu_gemm nib_cpu_avx512_gemm = {
     .takes = takes_all,
     .tile_m = TILE_M,
     .tile_n = TILE_N,
@@ -378,12 +262,46 @@ static const nib_cpu_gemm gemm = {
     .tile = tile,
 };
 
+void nib_avx512_normalize(const nib_cpu_norm *norm, float *x)
+{
+    normalize(norm, x);
+}
+
+void nib_avx512_finish(const nib_cpu_finish *f, const float *sums, size_t count)
+{
+    finish(f, sums, count);
+}
+
+/* ---- int8 activations ---- */
+
+/* 32 sums of pairs as int16: at most 32 products of 15 * 127 each meet in two of them, which does not overflow. */
+typedef __m512i byte_sums;
+
+static inline byte_sums byte_sums_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+
+static inline byte_sums byte_sums_add(byte_sums s, __m512i codes, __m512i q)
+{
+    return _mm512_add_epi16(s, _mm512_maddubs_epi16(codes, q));
+}
+
+static inline __m512i byte_sums_total(byte_sums s)
+{
+    return _mm512_madd_epi16(s, _mm512_set1_epi16(1));
+}
+
+#include "int8_512.h"
+
 const nib_cpu_row nib_cpu_avx512 = {
     .name = "avx512",
     .needs = NIB_CPU_AVX512 | NIB_CPU_AVX2,
-    .normalize = normalize,
-    .finish = finish,
+    .normalize = nib_avx512_normalize,
+    .finish = nib_avx512_finish,
     .dequantize = nib_scalar_dequantize,
-    .gemv = &gemv,
-    .gemm = &gemm,
+    .gemv = &nib_cpu_avx512_gemv,
+    .gemm = &nib_cpu_avx512_gemm,
+    .gemv8 = &gemv8,
+    .gemm8 = &gemm8,
 };

@@ -70,7 +70,7 @@ static inline void normalize_as(const nib_cpu_norm *norm, bool half, float *x)
     }
 }
 
-static void normalize(const nib_cpu_norm *norm, float *x)
+static inline void normalize(const nib_cpu_norm *norm, float *x)
 {
     if (norm->half)
         normalize_as(norm, true, x);
@@ -121,7 +121,7 @@ static inline void finish_as(const nib_cpu_finish *f, bool half, const float *su
     }
 }
 
-static void finish(const nib_cpu_finish *f, const float *sums, size_t count)
+static inline void finish(const nib_cpu_finish *f, const float *sums, size_t count)
 {
     if (f->half)
         finish_as(f, true, sums, count);

@@ -101,9 +101,19 @@ typedef struct nib_cpu_row {
 extern const nib_cpu_row *const nib_cpu_rows[];
 extern const size_t nib_cpu_row_count;
 
+extern const nib_cpu_row nib_cpu_avx512vnni;
 extern const nib_cpu_row nib_cpu_avx512;
+extern const nib_cpu_row nib_cpu_avxvnni;
 extern const nib_cpu_row nib_cpu_avx2;
 extern const nib_cpu_row nib_cpu_scalar;
+
+/* What rows share. */
+extern const nib_cpu_gemv nib_cpu_avx2_gemv, nib_cpu_avx512_gemv;
+extern const nib_cpu_gemm nib_cpu_avx2_gemm, nib_cpu_avx512_gemm;
+void nib_avx2_normalize(const nib_cpu_norm *norm, float *x);
+void nib_avx2_finish(const nib_cpu_finish *finish, const float *sums, size_t count);
+void nib_avx512_normalize(const nib_cpu_norm *norm, float *x);
+void nib_avx512_finish(const nib_cpu_finish *finish, const float *sums, size_t count);
 
 /* The numeric truth for one output: dequantize, multiply, sum in float32 by blocks. */
 float nib_scalar_dot(const nib_cpu_weights *w, size_t n, const float *x);

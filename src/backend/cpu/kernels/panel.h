@@ -7,17 +7,17 @@
 
 #include "kernels.h"
 
-static size_t packed_bytes(size_t kc)
+static inline size_t packed_bytes(size_t kc)
 {
     return kc * TILE_M * sizeof(float);
 }
 
-static size_t panel_bytes(size_t kc)
+static inline size_t panel_bytes(size_t kc)
 {
     return kc * TILE_N * sizeof(float);
 }
 
-static void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+static inline void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
 {
     (void)w;
     float *to = packed;
@@ -28,7 +28,7 @@ static void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t s
 }
 
 /* Any weights, by rows, through the scalar kernel. */
-static void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel)
+static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel)
 {
     float *out = panel;
     float values[TILE_K];

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 32, TILE_M = 4, TILE_N = 8, TILE_K = 128 };
+enum { PIECE = 32, TILE_M = 4, TILE_N = 8, TILE_K = 256 };
 
 #include "load.h"
 #include "panel.h"
@@ -181,6 +181,66 @@ static const nib_cpu_gemm gemm = {
     .tile = tile,
 };
 
+/* ---- int8 activations (accuracy_level 4) ---- */
+
+/* What the activations are after int8 quantization, as float32: the products below are then exact but for the order of
+ * additions. By blocks, scale max|x| / 127; magnitudes below 2^-100 become zero, and a block with a value that is not
+ * finite becomes NaN. */
+static void quantize(const nib_cpu_weights *w, const float *x, size_t count, float *out)
+{
+    for (size_t k = 0; k < count; k += w->block) {
+        const size_t here = count - k < w->block ? count - k : w->block;
+        float largest = 0;
+        bool finite = true;
+        for (size_t i = k; i < k + here; i++) {
+            finite = finite && isfinite(x[i]);
+            largest = fmaxf(largest, fabsf(x[i]));
+        }
+        const float inverse = largest < 0x1p-100f ? 0 : 127 / largest, scale = largest < 0x1p-100f ? 0 : largest / 127;
+        for (size_t i = k; i < k + here; i++)
+            out[i] = finite ? nearbyintf(x[i] * inverse) * scale : NAN;
+    }
+}
+
+static void arrange8(const nib_cpu_weights *w, const float *x, size_t m, void *arranged)
+{
+    float *out = arranged;
+    for (size_t i = 0; i < m; i++)
+        quantize(w, x + i * w->K, w->K, out + i * w->K);
+}
+
+static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+{
+    float values[TILE_M * TILE_K];
+    for (size_t i = 0; i < rows; i++)
+        quantize(w, x + i * stride, kc, values + i * kc);
+    pack(w, values, rows, kc, kc, packed);
+}
+
+static bool takes_int8(const nib_cpu_weights *w)
+{
+    return !w->codebook && w->bits == 4 && w->block % 32 == 0 && w->block <= TILE_K;
+}
+
+static const nib_cpu_gemv gemv8 = {
+    .takes = takes_int8,
+    .arranged_bytes = arranged_bytes,
+    .arrange = arrange8,
+    .decode = decode,
+};
+
+static const nib_cpu_gemm gemm8 = {
+    .takes = takes_int8,
+    .tile_m = TILE_M,
+    .tile_n = TILE_N,
+    .tile_k = TILE_K,
+    .packed_bytes = packed_bytes,
+    .pack = pack8,
+    .panel_bytes = panel_bytes,
+    .panel = panel_by_rows,
+    .tile = tile,
+};
+
 const nib_cpu_row nib_cpu_scalar = {
     .name = "scalar",
     .needs = 0,
@@ -189,4 +249,6 @@ const nib_cpu_row nib_cpu_scalar = {
     .dequantize = nib_scalar_dequantize,
     .gemv = &gemv,
     .gemm = &gemm,
+    .gemv8 = &gemv8,
+    .gemm8 = &gemm8,
 };
