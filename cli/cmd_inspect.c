@@ -4,18 +4,12 @@
 #include <string.h>
 
 #include "commands.h"
+#include "print.h"
 #include "request.h"
 
 #define NAME_COLUMN 24
 
 /* ---- pieces ---- */
-
-static void print_json_text(const json_t *value)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    cli_print_clean(stdout, text ? text : "");
-    free(text);
-}
 
 /* "  name      " padded to a column; long names keep one space. */
 static void print_name(const char *name, const char *alias)
@@ -35,7 +29,7 @@ static void print_member(const json_t *object, const char *member, const char *l
     if (!value)
         return;
     printf("%s%s ", *first ? "" : ", ", label);
-    print_json_text(value);
+    cli_print_value(value);
     *first = false;
 }
 
@@ -127,7 +121,7 @@ static void print_values(const json_t *contract, const char *section, const char
     {
         const json_t *value = json_is_object(entry) ? json_object_get(entry, member) : entry;
         print_name(name, "");
-        print_json_text(value);
+        cli_print_value(value);
         print_description(entry);
         putchar('\n');
     }
@@ -143,7 +137,7 @@ static void print_list(const json_t *object, const char *member, const char *lab
         if (json_is_string(item))
             cli_print_clean(stdout, json_string_value(item));
         else
-            print_json_text(item);
+            cli_print_value(item);
         putchar('\n');
     }
 }

@@ -32,13 +32,6 @@ static const char *text_member(const json_t *object, const char *name)
     return text ? text : "";
 }
 
-static void print_value(const json_t *value)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    cli_print_clean(stdout, text ? text : "null");
-    free(text);
-}
-
 static void print_rejected(const json_t *plan)
 {
     const char *title = "rejected";
@@ -87,7 +80,7 @@ static void print_values(const json_t *plan, const char *member, const char *tit
     {
         print_row(&title, name);
         fputs(" = ", stdout);
-        print_value(value);
+        cli_print_value(value);
         putchar('\n');
     }
 }
@@ -138,7 +131,7 @@ static void print_pass(const json_t *pass)
     fputs("\n  dispatch", stdout);
     for (size_t axis = 0; axis < json_array_size(dispatch); axis++) {
         fputs(axis ? " x " : " ", stdout);
-        print_value(json_array_get(dispatch, axis));
+        cli_print_value(json_array_get(dispatch, axis));
     }
     if (json_is_false(json_object_get(pass, "active")))
         fputs(" (nothing to do)", stdout);

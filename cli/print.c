@@ -208,3 +208,16 @@ json_t *cli_tensor_json(nib_tensor *tensor)
     json_object_set_new(object, "first", first);
     return object;
 }
+
+void cli_print_value(const json_t *value)
+{
+    char number[32];
+    if (json_is_real(value)) {
+        cli_number_text(NIB_DTYPE_NONE, json_real_value(value), number);
+        fputs(number, stdout);
+        return;
+    }
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    cli_print_clean(stdout, text ? text : "");
+    free(text);
+}

@@ -29,4 +29,7 @@ json_t *cli_tensor_json(nib_tensor *tensor);
 /* Shortest text that reads back as the same value of the tensor's dtype. */
 void cli_number_text(nib_dtype dtype, double value, char out[32]);
 
+/* Print a JSON value on standard output, a real in its shortest form. */
+void cli_print_value(const json_t *value);
+
 #endif

@@ -5,13 +5,14 @@
   check-docs.py NIBBLE            compare
   check-docs.py NIBBLE --write    bring the reference in docs/cli.md up to date
 
-The reference part of docs/cli.md is what `nibble help --markdown` prints, and the manual page must be free of troff errors where
-man is there to say so. Ends with "N passed, N failed".
+The reference part of docs/cli.md is what `nibble help --markdown` prints, every command has help, the manual page is free of troff
+errors (where groff is there to say so), and the commands of README.md work. Ends with "N passed, N failed".
 """
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOC = ROOT / "docs" / "cli.md"
@@ -54,9 +55,24 @@ def check_commands(nibble):
     return wrong
 
 
+def check_readme(nibble):
+    """Run the indented commands of "Try it", but make's."""
+    section = (ROOT / "README.md").read_text().split("## Try it")[1].split("\n## ")[0]
+    script = "".join(line[4:] for line in section.splitlines(keepends=True) if line.startswith("    "))
+    commands = "".join(line for line in script.splitlines(keepends=True) if not line.startswith("make "))
+    if commands.count("build/cli/nibble") < 3:
+        return ["README.md shows no commands"]
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "build/cli").mkdir(parents=True)
+        pathlib.Path(folder, "build/cli/nibble").symlink_to(pathlib.Path(nibble).resolve())
+        pathlib.Path(folder, "kernels").symlink_to(ROOT / "kernels")
+        result = subprocess.run(["bash", "-e"], input=commands, cwd=folder, capture_output=True, text=True)
+    return [] if result.returncode == 0 else ["a command of README.md failed:", result.stderr]
+
+
 def main():
     nibble = sys.argv[1]
-    checks = [check_reference(nibble, "--write" in sys.argv), check_manual(nibble), check_commands(nibble)]
+    checks = [check_reference(nibble, "--write" in sys.argv), check_manual(nibble), check_commands(nibble), check_readme(nibble)]
     for wrong in checks:
         for line in wrong:
             print(line)
