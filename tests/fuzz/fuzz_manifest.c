@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A manifest: JSON text, then the contract of either dialect. A contract of the map dialect written
- * as JSON must read back to itself; a failure must say what it is.
+ * A manifest: JSON text, then the contract of either dialect. The same text is read as a
+ * metadata.json. A contract of the map dialect written as JSON must read back to itself; a failure
+ * must say what it is.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "package/contract.h"
+#include "package/metadata.h"
 #include "value/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -57,6 +59,15 @@ static void check_round_trip(nib_arena *arena, const nib_contract *contract)
     require(nib_str_eq(text, json_text(arena, second)));
 }
 
+static void read_metadata(nib_arena *arena, nib_str text)
+{
+    nib_error error = {0};
+    nib_metadata metadata;
+    const nib_status status = nib_metadata_read(arena, text, "metadata.json", &metadata, &error);
+    require(status == error.code);
+    require(status != NIB_OK || nib_map_get_cstr(metadata.digests, "manifest.json") != NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     nib_arena arena;
@@ -72,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(status == NIB_OK || error.message[0] != '\0');
     if (status == NIB_OK)
         check_round_trip(&arena, contract);
+    read_metadata(&arena, (nib_str){(const char *)data, size});
     nib_arena_free(&arena);
     return 0;
 }
