@@ -197,7 +197,7 @@ static void quantize_weight(kernel *k, float *weight)
 
 static void open_kernel(kernel *k, const app *a, const char *package, float *weight)
 {
-    const nib_webgpu_handles handles = {a->instance, a->adapter, a->device, a->queue};
+    const nib_webgpu_handles handles = {a->instance, a->adapter, a->device, a->queue, true};
     check(nib_context_create(NULL, &k->context, &error));
     check(nib_webgpu_device_wrap(k->context, &handles, &k->device, &error));
     check(nib_package_load(k->context, package, NULL, &k->package, &error));

@@ -3,7 +3,7 @@
  * The WebGPU backend for applications that use webgpu.h themselves: your device, your buffers, your command encoder.
  * Link with nibble-webgpu (which brings nibble's WebGPU backend and needs Dawn) beside nibble.
  *
- *     nib_webgpu_handles mine = {instance, adapter, device, queue};
+ *     nib_webgpu_handles mine = {instance, adapter, device, queue, true};
  *     nib_webgpu_device_wrap(context, &mine, &gpu, &error);
  *     nib_plan_create(package, &request, nib_device_caps(gpu), &plan, &error);
  *     nib_call_prepare(gpu, plan, NULL, &call, &error);                          (slow: compiles)
@@ -51,10 +51,11 @@ extern "C" {
 /* ---- devices ---- */
 
 typedef struct nib_webgpu_handles {
-    WGPUInstance instance; /* needed for waiting; best created with the TimedWaitAny feature (else waits poll) */
+    WGPUInstance instance; /* needed for waiting */
     WGPUAdapter adapter;   /* may be NULL */
     WGPUDevice device;
     WGPUQueue queue;       /* NULL: the device's default queue */
+    bool timed_wait_any;   /* the instance was created with that feature; without it, waiting polls */
 } nib_webgpu_handles;
 
 /* Use a device of yours. Variants are chosen by the features and limits that this device was created with, not by

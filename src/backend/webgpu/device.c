@@ -267,7 +267,7 @@ nib_status nib_webgpu_device_wrap(nib_context *context, const nib_webgpu_handles
     if (!handles->instance || !handles->device)
         return nib_fail(error, NIB_INVALID_ARGUMENT, "wrapping a device needs its instance and the device itself");
     nib_wgpu_device *device;
-    NIB_TRY(new_device(context, handles->instance, true, &device, error));
+    NIB_TRY(new_device(context, handles->instance, handles->timed_wait_any, &device, error));
     device->foreign = true;
     device->adapter = handles->adapter;
     device->device = handles->device;

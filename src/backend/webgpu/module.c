@@ -29,7 +29,7 @@ nib_status nib_webgpu_device_handles(const nib_device *device, nib_webgpu_handle
     if (!device || device->backend != &nib_backend_webgpu)
         return nib_fail(error, NIB_INVALID_ARGUMENT, "this is not a WebGPU device");
     const nib_wgpu_device *d = (const nib_wgpu_device *)device;
-    *out = (nib_webgpu_handles){d->instance, d->adapter, d->device, d->queue};
+    *out = (nib_webgpu_handles){d->instance, d->adapter, d->device, d->queue, d->sync.timed};
     return NIB_OK;
 }
 

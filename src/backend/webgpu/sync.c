@@ -139,7 +139,7 @@ nib_status nib_wgpu_wait_for(nib_wgpu_sync *sync, WGPUFuture future, nib_wgpu_wa
     if (sync->timed && !atomic_load(&wait->done)) {
         WGPUFutureWaitInfo info = {.future = future};
         const WGPUWaitStatus status = wgpuInstanceWaitAny(sync->instance, 1, &info, sync->timeout_ns);
-        sync->timed = status != WGPUWaitStatus_Error; /* a caller's instance without TimedWaitAny */
+        sync->timed = status != WGPUWaitStatus_Error; /* a caller was wrong about its instance */
     }
     /* Another thread may be inside the callback: WaitAny then returns before the answer is complete. */
     poll_until_done(sync, wait, deadline);
