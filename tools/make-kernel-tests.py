@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write test.json of the three kernel packages.
 
-  tools/make-kernel-tests.py            write kernels/*/build/webgpu/test.json
+  tools/make-kernel-tests.py            write test.json of kernels/* and of kernels/v2/*, which has more cases
   tools/make-kernel-tests.py --check    compare instead, exit 1 when a file is out of date
 
 Inputs come from a fixed generator, expected values from numpy in float64 straight from the operators' definitions, rounded
@@ -509,6 +509,49 @@ BNB4 = [
 PACKAGES = {"MatMulNBitsQkv": (qkv_case, QKV), "MatMulNBitsMlp": (mlp_case, MLP), "MatMulBnb4": (bnb4_case, BNB4)}
 
 
+# Only in kernels/v2: shapes that its further variants take. Every variant that is pinned here also runs when it is chosen.
+QKV_V2 = [
+    dict(name="decode_one_row", K=256, Nq=33, Nkv=9, variant="decode_norm"),
+    dict(name="decode_one_row_f16", K=256, Nq=33, Nkv=9, variant="decode_norm", **H),
+    dict(name="decode_rows_2", lead=(2,), K=128, Nq=18, Nkv=5, variant="decode_norm"),
+    dict(name="decode_rows_3_f16", lead=(3,), K=128, Nq=18, Nkv=5, variant="decode_norm", **H),
+    dict(name="decode_rows_5", lead=(5,), K=96, Nq=18, Nkv=5, variant="decode_norm"),
+    dict(name="decode_rows_8", lead=(8,), K=64, Nq=18, Nkv=5, variant="decode_norm"),
+    dict(name="decode_k_rest", lead=(4,), K=40, Nq=6, Nkv=3, variant="decode_norm", notes="K ends inside a block"),
+    dict(name="decode_long", K=5152, Nq=5, Nkv=2, variant="decode_norm", notes="several steps where subgroups are narrow"),
+    dict(name="decode_skip", lead=(2,), K=160, Nq=9, Nkv=4, skip=True, variant="decode_skip"),
+    dict(name="decode_skipsum", K=160, Nq=9, Nkv=4, skip=True, want=("residualT",), variant="decode_skipsum"),
+    dict(name="decode_skipsum_f16", lead=(3,), K=80, Nq=9, Nkv=4, skip=True, want=("residualT",), variant="decode_skipsum",
+         **H),
+    dict(name="split_decode_norm", lead=(2,), K=64, Nq=9, Nkv=4, variant="split_decode_norm"),
+    dict(name="split_decode_skip", lead=(2,), K=64, Nq=9, Nkv=4, skip=True, variant="split_decode_skip"),
+    dict(name="split_decode_skipsum", K=64, Nq=9, Nkv=4, skip=True, want=("residualT",), variant="split_decode_skipsum"),
+]
+MLP_V2 = [
+    dict(name="decode_plain", K=256, N=33, variant="decode_plain"),
+    dict(name="decode_plain_f16", K=256, N=33, variant="decode_plain", **H),
+    dict(name="decode_block_16", lead=(2,), K=48, N=17, block_size=16, variant="decode_plain"),
+    dict(name="decode_block_128", K=384, N=9, block_size=128, variant="decode_plain"),
+    dict(name="decode_rows_8_f16", lead=(8,), K=64, N=19, norm=True, variant="decode_norm", **H),
+    dict(name="decode_rows_7_biases", lead=(7,), K=72, N=19, norm=True, gate_bias=True, up_bias=True,
+         variant="decode_norm_biases"),
+    dict(name="decode_long", K=4128, N=5, norm=True, variant="decode_norm"),
+    dict(name="decode_inf_activation", K=64, N=5, put={"aT": [((0, 3), INF)]}, variant="decode_plain"),
+]
+BNB4_V2 = [
+    dict(name="decode_nf4", K=256, N=33, block_size=64, variant="decode"),
+    dict(name="decode_fp4_f16", K=256, N=33, quant_type=0, variant="decode", **H),
+    dict(name="decode_block_16", K=48, N=17, block_size=16, variant="decode"),
+    dict(name="decode_rows_2", lead=(2,), K=96, N=17, variant="decode"),
+    dict(name="decode_rows_8_f16", lead=(8,), K=64, N=17, variant="decode", **H),
+    dict(name="decode_block_crosses_rows", lead=(3,), K=40, N=13, block_size=64, variant="decode"),
+    dict(name="decode_long", K=4128, N=5, block_size=4096, variant="decode"),
+    dict(name="decode_codebook", lead=(8,), K=16, N=2, block_size=16, exact=True, put={"bT": [(FULL, ALL_CODES * 2)],
+         "absmaxT": [(FULL, 1)], "aT": [(FULL, np.eye(16)[::2])]}, variant="decode"),
+]
+V2 = {"MatMulNBitsQkv": QKV_V2, "MatMulNBitsMlp": MLP_V2, "MatMulBnb4": BNB4_V2}
+
+
 def test_text(cases):
     """One member a line; a tensor and an expectation a line."""
     lines = ['{', '  "cases": [']
@@ -530,14 +573,15 @@ def main():
     check = "--check" in sys.argv[1:]
     stale = []
     for op, (build, specs) in PACKAGES.items():
-        names = [spec["name"] for spec in specs]
-        assert len(set(names)) == len(names), f"{op}: a case name is used twice"
-        text = test_text([build(spec) for spec in specs])
-        path = ROOT / f"kernels/com.microsoft.{op}/build/webgpu/test.json"
-        if not check:
-            path.write_text(text)
-        elif path.read_text() != text:
-            stale.append(str(path.relative_to(ROOT)))
+        for folder, cases in (("kernels", specs), ("kernels/v2", specs + V2[op])):
+            names = [spec["name"] for spec in cases]
+            assert len(set(names)) == len(names), f"{op}: a case name is used twice"
+            text = test_text([build(spec) for spec in cases])
+            path = ROOT / f"{folder}/com.microsoft.{op}/build/webgpu/test.json"
+            if not check:
+                path.write_text(text)
+            elif not path.exists() or path.read_text() != text:
+                stale.append(str(path.relative_to(ROOT)))
     if stale:
         print("out of date, run tools/make-kernel-tests.py: " + ", ".join(stale), file=sys.stderr)
         sys.exit(1)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write metadata.json of kernel packages: digests of their files, templates of each variant (format 1.2, 1.6).
 
-  tools/pack-metadata.py [--check] [PACKAGE...]     default: every folder in kernels/
+  tools/pack-metadata.py [--check] [PACKAGE...]     default: every package in kernels/ and kernels/v2/
 
 --check compares instead of writing and exits 1 when a file is out of date. Manifests must have no variant families.
 """
@@ -34,7 +34,7 @@ def metadata(folder):
     files += sorted(p for p in folder.glob("*.wgsl*"))
     return {
         "name": f'{manifest["domain"]}.{manifest["name"]}',
-        "version": 1,
+        "version": 2 if "v2" in folder.parts else 1,
         "license": "Apache-2.0",
         "backend": {"type": "webgpu"},
         "webgpu": {
@@ -58,7 +58,7 @@ def text(value, indent=0):
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--check"]
     check = "--check" in sys.argv[1:]
-    packages = [pathlib.Path(a) for a in arguments] or sorted(p for p in (ROOT / "kernels").iterdir() if p.is_dir())
+    packages = [pathlib.Path(a) for a in arguments] or sorted((ROOT / "kernels").glob("**/com.*"))
     stale = []
     for package in packages:
         path = package / "build/webgpu/metadata.json"

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGES = sorted(p for p in (ROOT / "kernels").iterdir() if p.is_dir())
+PACKAGES = sorted(p for p in (ROOT / "kernels").iterdir() if p.name.startswith("com."))
 SHARED_TEMPLATE = "matmul-nbits-fused-rms-norm.wgsl.jinja"
 
 
