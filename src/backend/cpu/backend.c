@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
+#include "ceiling.h"
 #include "detect.h"
 #include "operator.h"
 #include "rows.h"
@@ -171,6 +173,29 @@ static nib_status run_call(nib_call *common, nib_error *error)
     return NIB_OK;
 }
 
+/* ---- facts ---- */
+
+static nib_status list_devices(nib_context *context, char **text, nib_error *error)
+{
+    const unsigned bits = nib_cpu_detect();
+    nib_buf out;
+    nib_buf_init(&out, &context->allocator, 0);
+    nib_buf_printf(&out, "[\n {\"backend\": \"cpu\", \"name\": \"cpu\", \"kind\": \"cpu\", \"rows\": [");
+    for (size_t i = 0; i < nib_cpu_row_count; i++) {
+        const nib_cpu_row *row = nib_cpu_rows[i];
+        nib_buf_printf(&out, "%s{\"name\": \"%s\", \"available\": %s}", i ? ", " : "", row->name,
+                       (row->needs & ~bits) == 0 ? "true" : "false");
+    }
+    nib_buf_puts(&out, "]}\n]\n");
+    return nib_buf_take(&out, "the list of devices", text, error);
+}
+
+static nib_status measure_ceilings(nib_device *common, nib_ceilings *out, nib_error *error)
+{
+    const cpu_device *device = (const cpu_device *)common;
+    return nib_cpu_measure_ceilings(&common->context->allocator, device->row, &device->pool, out, error);
+}
+
 const nib_backend nib_backend_cpu = {
     .abi = NIB_BACKEND_ABI,
     .name = "cpu",
@@ -179,4 +204,6 @@ const nib_backend nib_backend_cpu = {
     .prepare = prepare_call,
     .release = release_call,
     .run = run_call,
+    .list = list_devices,
+    .ceilings = measure_ceilings,
 };

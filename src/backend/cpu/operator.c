@@ -110,9 +110,11 @@ nib_status nib_cpu_state_blocks(const nib_cpu_statement *s, int *bits, size_t *b
     NIB_TRY(nib_cpu_size_attribute(s, "block_size", 0, 1, block, error));
     if (width > 8 || !nib_nbits_is_width((int)width))
         return nib_fail(error, NIB_REQUEST, "attribute bits is %zu: it must be 2, 4 or 8", width);
-    if (*block % 8 != 0 || (*block & (*block - 1)) != 0)
-        return nib_fail(error, NIB_REQUEST, "attribute block_size is %zu: it must be a power of two of at least 8",
-                        *block);
+    if ((*block & (*block - 1)) != 0)
+        return nib_fail(error, NIB_REQUEST, "attribute block_size is %zu: it must be a power of two", *block);
+    if (*block * width % 8 != 0)
+        return nib_fail(error, NIB_REQUEST, "attribute block_size is %zu: blocks of %zu-bit codes must fill whole bytes",
+                        *block, width);
     *bits = (int)width;
     return NIB_OK;
 }
@@ -137,7 +139,7 @@ nib_status nib_cpu_state_nbits(nib_cpu_statement *s, const char *prefix, size_t 
     const size_t which = s->problem.weight_count;
     nib_cpu_weights *w = &s->problem.weights[which];
     *w = nib_cpu_nbits(N, s->problem.K, bits, block, s->problem.half);
-    const size_t blob_bytes = nib_nbits_blob_bytes(bits, block);
+    const size_t blob_bytes = block * (size_t)bits / 8;
     char codes[64], scales[64];
     snprintf(codes, sizeof codes, "%s_B", prefix);
     snprintf(scales, sizeof scales, "%s_scales", prefix);

@@ -13,7 +13,7 @@ nib_cpu_weights nib_cpu_nbits(size_t N, size_t K, int bits, size_t block, bool h
 {
     const size_t blocks = nib_nbits_block_count(K, block);
     return (nib_cpu_weights){.half_scales = half_scales, .bits = bits, .N = N, .K = K, .block = block,
-                             .blocks = blocks, .row_bytes = blocks * nib_nbits_blob_bytes(bits, block)};
+                             .blocks = blocks, .row_bytes = blocks * (block * (size_t)bits / 8)};
 }
 
 nib_cpu_weights nib_cpu_bnb4(size_t N, size_t K, int quant_type, size_t block, bool half_scales)

@@ -66,7 +66,7 @@ static void finish(const nib_cpu_finish *f, const float *sums, size_t count)
 
 static void dequantize_nbits(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
 {
-    const size_t blob_bytes = nib_nbits_blob_bytes(w->bits, w->block);
+    const size_t blob_bytes = w->block * (size_t)w->bits / 8;
     const uint8_t *row = w->codes + n * w->row_bytes;
     size_t block = k0 / w->block, within = k0 % w->block;
     while (count) {
