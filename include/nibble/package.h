@@ -24,6 +24,9 @@ typedef struct nib_package_options {
     const char *manifest_file; /* use this manifest instead of the package's own; its digest and the
                                   variant list of metadata.json are then not consulted */
     const char *expected_op;   /* refuse the package unless its op id is this one; NULL: any */
+    unsigned version;          /* contract version: N looks for the same package in the folder vN beside
+                                  (kernels/NAME is version 1, kernels/v2/NAME is version 2); 0: the
+                                  directory as given */
 } nib_package_options;
 
 /* Load a package from a directory: a repository root (with build/webgpu inside) or that folder
@@ -69,6 +72,12 @@ NIB_API size_t nib_package_port_count(const nib_package *package);
 NIB_API nib_port_info nib_package_port_at(const nib_package *package, size_t index);
 /* Index of the port with this bind key or ONNX name; SIZE_MAX when there is none. */
 NIB_API size_t nib_package_find_port(const nib_package *package, const char *name);
+
+/* The SHA-256 of a file's bytes as metadata.json writes it: Base64 with padding, NUL-terminated.
+ * errors: INTERNAL, OUT_OF_MEMORY */
+#define NIB_DIGEST_TEXT_BYTES 45
+NIB_API NIB_CHECKED nib_status nib_digest_text(const void *bytes, size_t count,
+                                               char out[NIB_DIGEST_TEXT_BYTES], nib_error *error);
 
 #ifdef __cplusplus
 }

@@ -87,18 +87,67 @@ static bool is_own_manifest(const loading *l)
     return l->options->manifest_file == NULL;
 }
 
+static nib_str without_trailing_slashes(nib_str path)
+{
+    while (path.len > 1 && path.data[path.len - 1] == '/')
+        path.len--;
+    return path;
+}
+
+/* Split "a/b" into "a" and "b"; a path of one segment has the parent ".". */
+static nib_str parent_of(nib_str path, nib_str *name)
+{
+    size_t at = path.len;
+    while (at > 0 && path.data[at - 1] != '/')
+        at--;
+    *name = (nib_str){path.data + at, path.len - at};
+    return at ? without_trailing_slashes((nib_str){path.data, at}) : NIB_STR(".");
+}
+
+static bool is_version_folder(nib_str name)
+{
+    if (name.len < 2 || name.data[0] != 'v')
+        return false;
+    for (size_t i = 1; i < name.len; i++) {
+        if (!nib_is_digit(name.data[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Contract versions live side by side: ROOT/NAME is version 1, ROOT/vN/NAME is version N. */
+static nib_status find_version(loading *l, nib_str given, char *text, size_t text_bytes)
+{
+    nib_str name, folder;
+    nib_str root = parent_of(given, &name);
+    const nib_str above = parent_of(root, &folder);
+    if (is_version_folder(folder))
+        root = above;
+    int used = snprintf(text, text_bytes, "%.*s/v%u/%.*s", NIB_STR_ARG(root), l->options->version,
+                        NIB_STR_ARG(name));
+    if (used > 0 && (size_t)used < text_bytes && nib_is_directory(text))
+        return NIB_OK;
+    used = snprintf(text, text_bytes, "%.*s/%.*s", NIB_STR_ARG(root), NIB_STR_ARG(name));
+    if (l->options->version == 1 && used > 0 && (size_t)used < text_bytes && nib_is_directory(text))
+        return NIB_OK;
+    return nib_fail(l->error, NIB_IO, "there is no contract version %u of %.*s in %.*s",
+                    l->options->version, NIB_STR_ARG(name), NIB_STR_ARG(root));
+}
+
 /* DIR/build/webgpu when it is there, else DIR. */
 static nib_status find_directory(loading *l, const char *directory)
 {
-    char text[PATH_MAX];
-    size_t len = strlen(directory);
-    while (len > 1 && directory[len - 1] == '/')
-        len--;
-    int used = snprintf(text, sizeof text, "%.*s/build/webgpu", (int)len, directory);
+    char text[PATH_MAX], versioned[PATH_MAX];
+    nib_str given = without_trailing_slashes(nib_str_from(directory));
+    if (l->options->version) {
+        NIB_TRY(find_version(l, given, versioned, sizeof versioned));
+        given = nib_str_from(versioned);
+    }
+    int used = snprintf(text, sizeof text, "%.*s/build/webgpu", NIB_STR_ARG(given));
     if (used < 0 || (size_t)used >= sizeof text)
         return nib_fail(l->error, NIB_LIMIT, "the path of the package is too long");
     if (!nib_is_directory(text))
-        used = snprintf(text, sizeof text, "%.*s", (int)len, directory);
+        used = snprintf(text, sizeof text, "%.*s", NIB_STR_ARG(given));
     l->package->directory = nib_arena_cstr(&l->package->arena, (nib_str){text, (size_t)used});
     if (!l->package->directory)
         return nib_fail_memory(l->error);

@@ -235,6 +235,37 @@ static void test_layouts(void **state)
     free(slashes);
 }
 
+/* kernels/NAME is version 1, kernels/v2/NAME is version 2; asked for from either folder. */
+static void test_versions(void **state)
+{
+    bench *b = *state;
+    sample_write(&b->s);
+    const nib_package_options first = {.version = 1}, second = {.version = 2}, third = {.version = 3};
+    char *folder = format_text("%s/kernels/v2", b->s.root);
+    char *one = format_text("%s/kernels/op", b->s.root);
+    char *two = format_text("%s/op/", folder);
+    char *make = format_text("mkdir -p '%s' && cp -r '%s/build' '%s/op-build' && mkdir '%s' '%s' && "
+                             "cp -r '%s/op-build' '%s/build' && cp -r '%s/op-build' '%s/build'",
+                             folder, b->s.root, folder, one, two, folder, one, folder, two);
+    assert_int_equal(system(make), 0);
+    char *expected = format_text("%s/op/build/webgpu", folder);
+    assert_int_equal(load_with(b, one, &second), NIB_OK);
+    assert_string_equal(nib_package_directory(b->package), expected);
+    assert_int_equal(load_with(b, two, &second), NIB_OK);
+    assert_string_equal(nib_package_directory(b->package), expected);
+    free(expected);
+    expected = format_text("%s/build/webgpu", one);
+    assert_int_equal(load_with(b, two, &first), NIB_OK);
+    assert_string_equal(nib_package_directory(b->package), expected);
+    assert_int_equal(load_with(b, one, &third), NIB_IO);
+    assert_message(b, "no contract version 3 of op");
+    free(expected);
+    free(make);
+    free(two);
+    free(one);
+    free(folder);
+}
+
 static void test_missing_directory(void **state)
 {
     bench *b = *state;
@@ -619,6 +650,7 @@ int main(void)
         TEST(test_without_metadata),
         TEST(test_package_digest),
         TEST(test_layouts),
+        TEST(test_versions),
         TEST(test_missing_directory),
         TEST(test_missing_manifest),
         TEST(test_long_path),
