@@ -319,7 +319,7 @@ static nib_status cell_values(nib_reader *r, const grid *g, size_t i, size_t k, 
 static nib_status push_cell(nib_reader *r, const family *f, const grid *g, size_t i, size_t k,
                             const char *path, nib_expansion *out)
 {
-    nib_map *values;
+    nib_map *values = NULL;
     nib_str note;
     NIB_TRY(cell_values(r, g, i, k, &values));
     NIB_TRY(format_text(r, &note, "cell %.40s, %.40s of the family",
@@ -450,7 +450,7 @@ static nib_status expand_product(nib_reader *r, nib_value value, size_t index, n
     NIB_TRY(nib_keys_read(r, &product_keys, value, &f));
     NIB_TRY(nib_at_name(r, "axes", count_product(r, f.axes.as.map, &count)));
     for (size_t i = 0; i < count; i++) {
-        nib_map *values;
+        nib_map *values = NULL;
         nib_str note;
         NIB_TRY(product_values(r, f.axes.as.map, i, &values));
         NIB_TRY(format_text(r, &note, "member %zu of the family", i));
