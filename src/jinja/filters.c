@@ -355,6 +355,8 @@ static nib_status filter_by_attribute(const application *a, nib_value *out)
     }
     if (a->count == 0 || a->has_keywords)
         return nib_jinja_fail(a->m, "%.*s() takes the name of an attribute", NIB_STR_ARG(a->name));
+    if (a->count > 1 && !nib_jinja_test_exists(a->args[1].as.string))
+        return nib_jinja_fail_unknown_test(a->m, a->args[1].as.string);
     nib_list *list;
     NIB_TRY(nib_jinja_new_list(a->m, 0, &list));
     for (size_t i = 0; i < a->operand.as.list->count; i++) {
@@ -393,7 +395,7 @@ static nib_status filter_method(const application *a, nib_value *out)
 /* indent(width = 4, first = false, blank = false) */
 static nib_status filter_indent(const application *a, nib_value *out)
 {
-    size_t width;
+    size_t width = 0;
     NIB_TRY(take_width(a, argument(a, 0, "width", nib_value_integer(4)), "the width of indent()",
                        &width));
     const bool first = nib_jinja_truthy(argument(a, 1, "first", nib_value_bool(false)));

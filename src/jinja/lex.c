@@ -113,9 +113,10 @@ static size_t generation_tag_end(const source *s, size_t at, bool *dash_before, 
     return starts_with(s->text, s->length, at, "%}") ? at + 2 : 0;
 }
 
+/* White space in front of a tag that an earlier tag stands between is out of its reach. */
 static void drop_generation_tags(source *s)
 {
-    size_t length = 0;
+    size_t length = 0, reach = 0;
     for (size_t at = 0; at < s->length;) {
         bool dash_before = false, dash_after = false;
         const size_t end =
@@ -126,8 +127,10 @@ static void drop_generation_tags(source *s)
             continue;
         }
         size_t n;
-        while (dash_before && (n = nib_js_space_at_end((nib_str){s->text, length})) != 0)
+        while (dash_before &&
+               (n = nib_js_space_at_end((nib_str){s->text + reach, length - reach})) != 0)
             length -= n;
+        reach = length;
         at = dash_after ? skip_spaces(s, end) : end;
     }
     finish(s, length);

@@ -55,7 +55,7 @@ nib_status nib_jinja_define(machine *m, environment *env, nib_str name, nib_valu
 /* operators.c */
 nib_status nib_jinja_binary(machine *m, binary_op op, nib_value a, nib_value b, nib_value *out);
 nib_status nib_jinja_sign(machine *m, bool negate, nib_value operand, nib_value *out);
-bool nib_jinja_loosely_equal(machine *m, nib_value a, nib_value b);
+nib_status nib_jinja_loosely_equal(machine *m, nib_value a, nib_value b, bool *equal);
 /* The strict identity of "in" and the filter "unique"; NaN equals NaN when `same_nan`. */
 bool nib_jinja_same(nib_value a, nib_value b, bool same_nan);
 
@@ -63,6 +63,8 @@ bool nib_jinja_same(nib_value a, nib_value b, bool same_nan);
 nib_status nib_jinja_filter(machine *m, const node *n, nib_value operand, environment *env,
                             nib_value *out);
 /* tests.c */
+bool nib_jinja_test_exists(nib_str name);
+nib_status nib_jinja_fail_unknown_test(machine *m, nib_str name);
 nib_status nib_jinja_test(machine *m, nib_str name, nib_value operand, const nib_value *args,
                           size_t count, bool *out);
 /* methods.c: a built-in member of a string, list or object; undefined when there is none. */

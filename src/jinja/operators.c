@@ -61,36 +61,49 @@ bool nib_jinja_same(nib_value a, nib_value b, bool same_nan)
     return same_object(a, b);
 }
 
-/* An object against a string, number or boolean: its text takes its place. */
-static bool object_equals(machine *m, nib_value object, nib_value other)
+/* An object against a string, number or boolean: its text takes its place. A function's text equals
+ * nothing. */
+static nib_status object_equals(machine *m, nib_value object, nib_value other, bool *equal)
 {
+    *equal = false;
+    if (object.type == NIB_VALUE_FUNCTION)
+        return NIB_OK;
     nib_buf text;
-    nib_buf_init(&text, m->evaluation.arena->allocator, m->text_limit);
-    bool equal = false;
-    if (nib_jinja_js_text(&text, object, NULL) == NIB_OK && text.status == NIB_OK)
-        equal = nib_jinja_loosely_equal(m, nib_value_string((nib_str){text.data, text.len}), other);
+    nib_jinja_start_text(m, &text);
+    nib_status status = nib_jinja_js_text(&text, object, m->evaluation.error);
+    if (status == NIB_OK)
+        status = nib_buf_check(&text, "the text of a list", m->evaluation.error);
+    if (status == NIB_OK)
+        status = nib_jinja_spend(m, text.len / 64);
+    const nib_str words = {text.data ? text.data : "", text.len};
+    if (status == NIB_OK)
+        status = nib_jinja_loosely_equal(m, nib_value_string(words), other, equal);
     nib_buf_free(&text);
-    return equal;
+    return status;
 }
 
-bool nib_jinja_loosely_equal(machine *m, nib_value a, nib_value b)
+nib_status nib_jinja_loosely_equal(machine *m, nib_value a, nib_value b, bool *equal)
 {
     const raw_type x = raw_type_of(a), y = raw_type_of(b);
-    if (x == y)
-        return nib_jinja_same(a, b, false);
+    *equal = false;
+    if (x == y) {
+        *equal = nib_jinja_same(a, b, false);
+        return NIB_OK;
+    }
     if (x == RAW_ABSENT || y == RAW_ABSENT)
-        return false;
+        return NIB_OK;
     if (x == RAW_BOOL)
-        return nib_jinja_loosely_equal(m, nib_value_integer(a.as.boolean), b);
+        return nib_jinja_loosely_equal(m, nib_value_integer(a.as.boolean), b, equal);
     if (y == RAW_BOOL)
-        return nib_jinja_loosely_equal(m, a, nib_value_integer(b.as.boolean));
+        return nib_jinja_loosely_equal(m, a, nib_value_integer(b.as.boolean), equal);
     if (x == RAW_OBJECT)
-        return object_equals(m, a, b);
+        return object_equals(m, a, b, equal);
     if (y == RAW_OBJECT)
-        return object_equals(m, b, a);
+        return object_equals(m, b, a, equal);
     const nib_str text = x == RAW_STRING ? a.as.string : b.as.string;
     const double number = x == RAW_NUMBER ? a.as.number : b.as.number;
-    return nib_number_from_js_string(text) == number;
+    *equal = nib_number_from_js_string(text) == number;
+    return NIB_OK;
 }
 
 /* ---- failures ---- */
@@ -276,7 +289,9 @@ static nib_status fail_absent(machine *m, binary_op op, const char *what)
 nib_status nib_jinja_binary(machine *m, binary_op op, nib_value a, nib_value b, nib_value *out)
 {
     if (op == OP_EQ || op == OP_NE) {
-        *out = nib_value_bool(nib_jinja_loosely_equal(m, a, b) == (op == OP_EQ));
+        bool equal = false;
+        NIB_TRY(nib_jinja_loosely_equal(m, a, b, &equal));
+        *out = nib_value_bool(equal == (op == OP_EQ));
         return NIB_OK;
     }
     const bool membership = op == OP_IN || op == OP_NOT_IN;

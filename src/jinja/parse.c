@@ -357,48 +357,55 @@ nib_status nib_parse_call(parser *p, node *callee, node **out)
     return NIB_OK;
 }
 
-/* What may stand between ":" of a slice: nothing, or an expression. */
-static nib_status parse_bound(parser *p, node *slice, node **bound)
+static nib_status new_slice(parser *p, node *operand, node *const parts[3], uint32_t offset,
+                            node **out)
 {
-    if (nib_parse_is_operator(p, ":") || nib_parse_is_operator(p, "]"))
-        return NIB_OK;
-    NIB_TRY(nib_parse_expression(p, bound));
-    return nib_parse_cover(p, slice, *bound);
-}
-
-static nib_status parse_slice(parser *p, node *operand, node *start, uint32_t offset, node **out)
-{
-    node *slice = NULL;
-    NIB_TRY(nib_parse_new(p, NODE_SLICE, offset, &slice));
-    slice->as.slice.operand = operand;
-    slice->as.slice.start = start;
-    NIB_TRY(nib_parse_cover(p, slice, operand));
-    NIB_TRY(nib_parse_cover(p, slice, start));
-    p->next++;
-    NIB_TRY(parse_bound(p, slice, &slice->as.slice.stop));
-    if (nib_parse_accept_operator(p, ":"))
-        NIB_TRY(parse_bound(p, slice, &slice->as.slice.step));
-    *out = slice;
+    NIB_TRY(nib_parse_new(p, NODE_SLICE, offset, out));
+    (*out)->as.slice.operand = operand;
+    (*out)->as.slice.start = parts[0];
+    (*out)->as.slice.stop = parts[1];
+    (*out)->as.slice.step = parts[2];
+    NIB_TRY(nib_parse_cover(p, *out, operand));
+    for (size_t i = 0; i < 3; i++)
+        NIB_TRY(nib_parse_cover(p, *out, parts[i]));
     return NIB_OK;
 }
 
+static nib_status new_index(parser *p, node *operand, node *key, uint32_t offset, node **out)
+{
+    NIB_TRY(nib_parse_new(p, NODE_INDEX, offset, out));
+    (*out)->as.index.operand = operand;
+    (*out)->as.index.key = key;
+    NIB_TRY(nib_parse_cover(p, *out, operand));
+    return nib_parse_cover(p, *out, key);
+}
+
+/* As loose as the reference: each part is an expression, a ":" or both, so that [1:2 3] is a slice
+ * with three parts, and without any ":" the first expression is the index. */
 static nib_status parse_subscript(parser *p, node *operand, node **out)
 {
     const uint32_t offset = p->next->offset;
+    node *parts[3] = {NULL, NULL, NULL};
+    size_t count = 0;
+    bool slice = false;
     p->next++;
-    node *key = NULL;
-    if (!nib_parse_is_operator(p, ":"))
-        NIB_TRY(nib_parse_expression(p, &key));
-    if (nib_parse_is_operator(p, ":")) {
-        NIB_TRY(parse_slice(p, operand, key, offset, out));
-    } else {
-        NIB_TRY(nib_parse_new(p, NODE_INDEX, offset, out));
-        (*out)->as.index.operand = operand;
-        (*out)->as.index.key = key;
-        NIB_TRY(nib_parse_cover(p, *out, operand));
-        NIB_TRY(nib_parse_cover(p, *out, key));
+    while (!nib_parse_accept_operator(p, "]")) {
+        node *part = NULL;
+        if (!nib_parse_is_operator(p, ":"))
+            NIB_TRY(nib_parse_expression(p, &part));
+        if (count < 3)
+            parts[count] = part;
+        count++;
+        if (nib_parse_accept_operator(p, ":"))
+            slice = true;
     }
-    return expect_operator(p, "]");
+    if (count == 0)
+        return nib_parse_fail(p, offset, NIB_SYNTAX,
+                              "expected an index or a slice between [ and ]");
+    if (slice && count > 3)
+        return nib_parse_fail(p, offset, NIB_SYNTAX, "a slice has at most three parts");
+    return slice ? new_slice(p, operand, parts, offset, out)
+                 : new_index(p, operand, parts[0], offset, out);
 }
 
 static nib_status parse_dot(parser *p, node *operand, node **out)
@@ -407,9 +414,7 @@ static nib_status parse_dot(parser *p, node *operand, node **out)
     node *key = NULL;
     NIB_TRY(nib_parse_primary(p, &key));
     if (key->kind == NODE_NUMBER && key->as.number_value.type == NIB_VALUE_INTEGER) {
-        NIB_TRY(nib_parse_new(p, NODE_INDEX, key->offset, out));
-        (*out)->as.index.operand = operand;
-        (*out)->as.index.key = key;
+        return new_index(p, operand, key, key->offset, out);
     } else if (key->kind == NODE_NAME) {
         NIB_TRY(nib_parse_new(p, NODE_ATTRIBUTE, key->offset, out));
         (*out)->as.applied.operand = operand;

@@ -108,6 +108,25 @@ static const struct {
     {"undefined", is_undefined},
 };
 
+bool nib_jinja_test_exists(nib_str name)
+{
+    static const char *const others[] = {"odd", "even", "eq", "equalto"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (nib_str_is(name, others[i]))
+            return true;
+    }
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        if (nib_str_is(name, tests[i].name))
+            return true;
+    }
+    return false;
+}
+
+nib_status nib_jinja_fail_unknown_test(machine *m, nib_str name)
+{
+    return nib_jinja_fail(m, "there is no test \"%.*s\"", NIB_STR_ARG(name));
+}
+
 static nib_status test_parity(machine *m, nib_str name, nib_value operand, double remainder,
                               bool *out)
 {
@@ -140,5 +159,5 @@ nib_status nib_jinja_test(machine *m, nib_str name, nib_value operand, const nib
             return NIB_OK;
         }
     }
-    return nib_jinja_fail(m, "there is no test \"%.*s\"", NIB_STR_ARG(name));
+    return nib_jinja_fail_unknown_test(m, name);
 }

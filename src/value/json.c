@@ -64,7 +64,7 @@ static nib_status convert_map(reader *r, json_t *json, unsigned depth, nib_value
 
 static nib_status convert(reader *r, json_t *json, unsigned depth, nib_value *out)
 {
-    if (depth > NIB_JSON_MAX_DEPTH)
+    if (depth >= NIB_JSON_MAX_DEPTH && (json_is_object(json) || json_is_array(json)))
         return nib_fail(r->error, NIB_LIMIT, "the JSON text is nested deeper than %d levels",
                         NIB_JSON_MAX_DEPTH);
     switch (json_typeof(json)) {
@@ -210,6 +210,8 @@ static void write_value(nib_buf *buf, nib_value value, nib_json_style style, uns
         buf->status = buf->status == NIB_OK ? NIB_LIMIT : buf->status;
         return;
     }
+    if (buf->status != NIB_OK) /* shared parts can make a value much longer than its memory */
+        return;
     switch (value.type) {
     case NIB_VALUE_BOOL:
         nib_buf_puts(buf, value.as.boolean ? "true" : "false");
