@@ -52,6 +52,22 @@ NIB_API const char *nib_device_description(const nib_device *device);
 /* Capabilities to plan with. Valid until the device is freed. */
 NIB_API const nib_caps *nib_device_caps(const nib_device *device);
 
+/* Every device of this machine: {"devices": [..], "missing": [..]}. A device has `backend` ("cpu" or "webgpu"), `name` and
+ * `kind`. The CPU ("kind": "cpu") adds `rows`, its kernel rows, best first, each with `name` and `available`. A WebGPU
+ * adapter adds index, vendor, architecture, driver, api, ids, and `caps`, an object that nib_caps_parse reads: what a
+ * device opened there would have. A backend that cannot be asked is in `missing`, with `backend` and `reason`.
+ * errors: OUT_OF_MEMORY | owns: *text (nib_text_free) */
+NIB_API NIB_CHECKED nib_status nib_devices_json(nib_context *context, char **text, nib_error *error);
+
+/* The most the device can do, measured now (a fraction of a second): bytes read from memory and float32 operations (a
+ * fused multiply-add is two) in a second, with all its threads or cores. 0: cannot be measured on this device. */
+typedef struct nib_ceilings {
+    double bytes_per_second, flops_per_second;
+} nib_ceilings;
+/* errors: DEVICE, DEVICE_LOST, TIMEOUT, SHADER, OUT_OF_MEMORY */
+NIB_API NIB_CHECKED nib_status nib_device_ceilings(nib_device *device, nib_ceilings *out,
+                                                   nib_error *error);
+
 /* ---- calls ---- */
 
 typedef struct nib_call nib_call;
@@ -76,6 +92,19 @@ NIB_API NIB_CHECKED nib_status nib_call_bind(nib_call *call, const char *name, n
 /* Run the call to the end: outputs in host memory are complete when it returns.
  * errors: REQUEST (an input is not bound), ALIAS, DEVICE, DEVICE_LOST, TIMEOUT, OUT_OF_MEMORY (first run) */
 NIB_API NIB_CHECKED nib_status nib_call_run(nib_call *call, nib_error *error);
+
+/* How long `repeats` runs took together, in seconds. */
+typedef struct nib_timing {
+    double wall;   /* from the first to the last, waiting for the end included */
+    double device; /* of that, work on the device: GPU timestamps, or the CPU's kernels; negative: not known */
+    double host;   /* of that, the calling thread's own work: checks, encoding, submitting */
+} nib_timing;
+
+/* Run a bound call `repeats` times, back to back, and tell how long that took. On a GPU nothing is copied to the device
+ * or back: all repeats go into one submission, and outputs stay on the device until the next nib_call_run.
+ * errors: INVALID_ARGUMENT (no repeats), as nib_call_run */
+NIB_API NIB_CHECKED nib_status nib_call_time(nib_call *call, uint32_t repeats, nib_timing *out,
+                                             nib_error *error);
 
 /* The tensor bound to (or allocated for) an output, in host memory; NULL when there is none of that name. It
  * belongs to the call unless the caller bound it. */

@@ -83,8 +83,8 @@ NIB_API void nib_webgpu_set_timeout(nib_device *device, uint32_t milliseconds);
  * errors: TIMEOUT, DEVICE_LOST, OUT_OF_MEMORY, DEVICE */
 NIB_API NIB_CHECKED nib_status nib_webgpu_wait(nib_device *device, nib_error *error);
 
-/* Every adapter of this machine as a JSON array, best first: index, name, vendor, architecture, driver, backend, kind
- * ("discrete", "integrated", "unknown", "software"), ids, and `caps`, an object that nib_caps_parse reads: what a device
+/* Every adapter of this machine as a JSON array, best first: backend ("webgpu"), name, kind
+ * ("discrete", "integrated", "unknown", "software"), index, vendor, architecture, driver, api ("Vulkan"), ids, and `caps`, an object that nib_caps_parse reads: what a device
  * that nibble opens there would have. errors: NO_DEVICE, OUT_OF_MEMORY | owns: *text (nib_text_free) */
 NIB_API NIB_CHECKED nib_status nib_webgpu_devices_json(nib_context *context, char **text,
                                                        nib_error *error);

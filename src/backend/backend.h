@@ -10,7 +10,7 @@
 #include "plan/plan.h"
 #include "tensor/tensor.h"
 
-#define NIB_BACKEND_ABI 1
+#define NIB_BACKEND_ABI 2
 
 typedef struct nib_backend nib_backend;
 
@@ -45,6 +45,11 @@ struct nib_backend {
     nib_status (*bind)(nib_call *call, size_t index, nib_tensor *tensor, nib_error *error);
     /* Every input is bound and every output has a tensor. Outputs are complete in host memory on return. */
     nib_status (*run)(nib_call *call, nib_error *error);
+    /* Run a complete call `repeats` > 0 times for nib_call_time. optional: without it `run` is timed */
+    nib_status (*time)(nib_call *call, uint32_t repeats, nib_timing *out, nib_error *error);
+    /* The devices as a JSON array, for nib_devices_json. Each begins with `backend`, `name`, `kind`. */
+    nib_status (*list)(nib_context *context, char **text, nib_error *error);
+    nib_status (*ceilings)(nib_device *device, nib_ceilings *out, nib_error *error);
 };
 
 extern const nib_backend nib_backend_cpu;
@@ -52,5 +57,7 @@ extern const nib_backend nib_backend_cpu;
 /* Shared by backends: allocate and free the common part of a call. bytes >= sizeof(nib_call). */
 nib_status nib_call_allocate(nib_device *device, const nib_plan *plan, size_t bytes, nib_call **out, nib_error *error);
 void nib_call_release_common(nib_call *call, size_t bytes);
+/* Seconds on a clock that does not jump. */
+double nib_seconds(void);
 
 #endif

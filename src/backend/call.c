@@ -5,6 +5,7 @@
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "backend/backend.h"
 #include "base/error.h"
@@ -168,6 +169,45 @@ nib_status nib_call_run(nib_call *call, nib_error *error)
     NIB_TRY(complete_bindings(call, error));
     NIB_TRY(check_aliases(call, error));
     return call->device->backend->run(call, error);
+}
+
+/* ---- timing ---- */
+
+double nib_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* For a backend whose run works until it is done: its own part is the run, all else is the host's. */
+static nib_status time_runs(nib_call *call, uint32_t repeats, nib_timing *out, nib_error *error)
+{
+    const double start = nib_seconds();
+    double device = 0;
+    for (uint32_t i = 0; i < repeats; i++) {
+        NIB_TRY(complete_bindings(call, error));
+        NIB_TRY(check_aliases(call, error));
+        const double before = nib_seconds();
+        NIB_TRY(call->device->backend->run(call, error));
+        device += nib_seconds() - before;
+    }
+    const double wall = nib_seconds() - start;
+    *out = (nib_timing){.wall = wall, .device = device, .host = wall - device};
+    return NIB_OK;
+}
+
+nib_status nib_call_time(nib_call *call, uint32_t repeats, nib_timing *out, nib_error *error)
+{
+    *out = (nib_timing){0};
+    if (!call || repeats == 0)
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_call_time: %s", call ? "no repeats" : "the call is NULL");
+    const nib_backend *backend = call->device->backend;
+    if (!backend->time)
+        return time_runs(call, repeats, out, error);
+    NIB_TRY(complete_bindings(call, error));
+    NIB_TRY(check_aliases(call, error));
+    return backend->time(call, repeats, out, error);
 }
 
 nib_tensor *nib_call_tensor(nib_call *call, const char *name)

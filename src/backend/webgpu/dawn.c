@@ -13,6 +13,9 @@ static_assert(sizeof(chain) <= sizeof(nib_dawn_chain), "nib_dawn_chain is too sm
 /* Dawn hides shader-f16 on NVIDIA's Vulkan driver behind the first, and experimental features behind the second. */
 static const char *const enabled_toggles[] = {"vulkan_enable_f16_on_nvidia", "allow_unsafe_apis"};
 
+/* Coarse timestamps protect web pages from each other; here they only spoil measurements. */
+static const char *const disabled_device_toggles[] = {"timestamp_quantization"};
+
 static chain *open_chain(nib_dawn_chain *room)
 {
     chain *c = (chain *)(void *)room->room.bytes;
@@ -47,6 +50,8 @@ static void store_entry(size_t key_bytes, const uint8_t *key, size_t value_bytes
 WGPUChainedStruct *nib_dawn_device_chain(nib_dawn_chain *room, nib_dawn_cache *cache)
 {
     chain *c = open_chain(room);
+    c->toggles.disabledToggles = disabled_device_toggles;
+    c->toggles.disabledToggleCount = sizeof disabled_device_toggles / sizeof *disabled_device_toggles;
     if (!cache)
         return &c->toggles.chain;
     c->cache.chain.sType = WGPUSType_DawnCacheDeviceDescriptor;

@@ -15,12 +15,13 @@ static bool set_text(nib_arena *arena, nib_map *map, const char *key, const char
 
 static bool describe(nib_arena *arena, const nib_wgpu_adapter *adapter, size_t index, nib_map *map)
 {
-    return nib_map_set_cstr(arena, map, "index", nib_value_number((double)index)) &&
-           set_text(arena, map, "name", adapter->name) && set_text(arena, map, "vendor", adapter->vendor) &&
+    return set_text(arena, map, "backend", "webgpu") && set_text(arena, map, "name", adapter->name) &&
+           set_text(arena, map, "kind", nib_wgpu_adapter_kind(adapter->type)) &&
+           nib_map_set_cstr(arena, map, "index", nib_value_number((double)index)) &&
+           set_text(arena, map, "vendor", adapter->vendor) &&
            set_text(arena, map, "architecture", adapter->architecture) &&
            set_text(arena, map, "driver", adapter->driver) &&
-           set_text(arena, map, "backend", nib_wgpu_backend_name(adapter->backend)) &&
-           set_text(arena, map, "kind", nib_wgpu_adapter_kind(adapter->type)) &&
+           set_text(arena, map, "api", nib_wgpu_backend_name(adapter->backend)) &&
            nib_map_set_cstr(arena, map, "vendorID", nib_value_number(adapter->vendor_id)) &&
            nib_map_set_cstr(arena, map, "deviceID", nib_value_number(adapter->device_id));
 }

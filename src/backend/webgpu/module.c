@@ -14,6 +14,9 @@ const nib_backend nib_backend_webgpu = {
     .release = nib_wgpu_release,
     .bind = nib_wgpu_bind,
     .run = nib_wgpu_run,
+    .time = nib_wgpu_time,
+    .list = nib_webgpu_devices_json,
+    .ceilings = nib_wgpu_ceilings,
 };
 
 nib_status nib_wgpu_of(nib_device *device, nib_wgpu_device **out, nib_error *error)

@@ -406,4 +406,9 @@ nib_status nib_wgpu_run(nib_call *call, nib_error *error);
 /* The tensors the call writes now hold values that host memory has not. */
 void nib_wgpu_mark_written(nib_wgpu_call *call);
 
+/* ---- time.c ---- */
+
+nib_status nib_wgpu_time(nib_call *call, uint32_t repeats, nib_timing *out, nib_error *error);
+nib_status nib_wgpu_ceilings(nib_device *device, nib_ceilings *out, nib_error *error);
+
 #endif
