@@ -277,9 +277,22 @@ static int run_plan(cli_session *session)
 }
 
 static const cli_option_id options[] = {
-    CLI_OPT_TENSOR,    CLI_OPT_ATTR,    CLI_OPT_ARG,     CLI_OPT_WANT,    CLI_OPT_CAPS,
-    CLI_OPT_VARIANT,   CLI_OPT_TUNABLE, CLI_OPT_RELAXED, CLI_OPT_WGSL,    CLI_OPT_MANIFEST,
-    CLI_OPT_NO_VERIFY, CLI_OPT_JSON,    CLI_OPT_QUIET,   CLI_OPT_VERBOSE,
+    CLI_OPT_TENSOR,
+    CLI_OPT_ATTR,
+    CLI_OPT_ARG,
+    CLI_OPT_WANT,
+    CLI_OPT_CAPS,
+    CLI_OPT_VARIANT,
+    CLI_OPT_TUNABLE,
+    CLI_OPT_RELAXED,
+    CLI_OPT_WGSL,
+    CLI_OPT_MANIFEST,
+    CLI_OPT_NO_VERIFY,
+    CLI_OPT_CONTRACT_VERSION,
+    CLI_OPT_TRUST_REMOTE_CODE,
+    CLI_OPT_JSON,
+    CLI_OPT_QUIET,
+    CLI_OPT_VERBOSE,
 };
 
 const cli_command cli_command_plan = {

@@ -421,9 +421,19 @@ static int run_test(cli_session *session)
 }
 
 static const cli_option_id options[] = {
-    CLI_OPT_TEST_BACKEND, CLI_OPT_FILTER,          CLI_OPT_THREADS,  CLI_OPT_ISA,
-    CLI_OPT_ADAPTER,      CLI_OPT_DISABLE_FEATURE, CLI_OPT_MANIFEST, CLI_OPT_NO_VERIFY,
-    CLI_OPT_JSON,         CLI_OPT_QUIET,           CLI_OPT_VERBOSE,
+    CLI_OPT_TEST_BACKEND,
+    CLI_OPT_FILTER,
+    CLI_OPT_THREADS,
+    CLI_OPT_ISA,
+    CLI_OPT_ADAPTER,
+    CLI_OPT_DISABLE_FEATURE,
+    CLI_OPT_MANIFEST,
+    CLI_OPT_NO_VERIFY,
+    CLI_OPT_CONTRACT_VERSION,
+    CLI_OPT_TRUST_REMOTE_CODE,
+    CLI_OPT_JSON,
+    CLI_OPT_QUIET,
+    CLI_OPT_VERBOSE,
 };
 
 const cli_command cli_command_test = {

@@ -70,6 +70,16 @@ typedef enum cli_option_kind {
     XX(NAME, "name", VALUE, "PREFIX",                                                              \
        "Put PREFIX before the tensor names: q_ gives q_B and q_scales (default: none).")           \
     XX(TRANSPOSE, "transpose", FLAG, "", "The matrix is [K,N]: transpose it first.")               \
+    XX(CONTRACT_VERSION, "contract-version", VALUE, "NUMBER",                                      \
+       "Of an installed or pulled package, use this contract version (default: the newest).")      \
+    XX(TRUST_REMOTE_CODE, "trust-remote-code", FLAG, "",                                           \
+       "Accept a package of the Hub whose owner is not webgpu-kernels: it is GPU code of others.") \
+    XX(PULL_VERSION, "version", VALUE, "NUMBER",                                                   \
+       "The contract version: the branch v<NUMBER>. Fixes move it; its commit is printed.")        \
+    XX(REVISION, "revision", VALUE, "SHA",                                                         \
+       "A commit, or another branch or tag. Wins over --version.")                                 \
+    XX(FORCE, "force", FLAG, "", "Fetch everything again, whatever the cache holds.")              \
+    XX(TIMEOUT, "timeout", VALUE, "N", "Give up after this many seconds (default 3600).")          \
     XX(MAN, "man", FLAG, "", "Print the manual page (troff).")                                     \
     XX(MARKDOWN, "markdown", FLAG, "", "Print the reference of docs/cli.md.")                      \
     XX(JSON, "json", FLAG, "", "Print exactly one JSON object on standard output.")                \

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "locate.h"
+
 /* ---- scalars ---- */
 
 bool cli_scalar_from_json(const json_t *value, nib_named_scalar *scalar)
@@ -205,11 +207,18 @@ void cli_inputs_free(cli_inputs *inputs)
 
 nib_status cli_load_package(cli_session *session, nib_package **package, nib_error *error)
 {
+    cli_place place;
+    const bool skip_verify = cli_has(&session->args, CLI_OPT_NO_VERIFY);
+    nib_status status = cli_locate(session, session->args.arguments[0], &place, error);
     const nib_package_options options = {
-        .skip_verify = cli_has(&session->args, CLI_OPT_NO_VERIFY),
+        .skip_verify = skip_verify,
         .manifest_file = cli_value(&session->args, CLI_OPT_MANIFEST),
+        .expected_op = place.op,
     };
-    return nib_package_load(session->context, session->args.arguments[0], &options, package, error);
+    if (status == NIB_OK)
+        status = nib_package_load(session->context, place.folder, &options, package, error);
+    cli_place_free(&place);
+    return status;
 }
 
 int cli_open_device(cli_session *session, const char *backend, nib_device **device)

@@ -5,7 +5,8 @@
 #   install-deps.sh [build|demo|check]     build: compiler and libraries; demo: and Python for make demo;
 #                                          check (default): and all that the tests use
 set -euo pipefail
-build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev)
+build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev
+  libcurl4-openssl-dev)
 demo=(python3 python3-venv)
 check=(libcmocka-dev clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
   qemu-user debootstrap)

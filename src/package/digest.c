@@ -3,6 +3,8 @@
 
 #include <openssl/evp.h>
 
+#include "nibble/package.h"
+
 nib_status nib_digest_of(const nib_str *pieces, size_t count, nib_digest *out, nib_error *error)
 {
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
@@ -29,4 +31,14 @@ void nib_digest_hex(const nib_digest *digest, char out[NIB_DIGEST_HEX])
         out[2 * i + 1] = digits[digest->bytes[i] & 15];
     }
     out[NIB_DIGEST_HEX - 1] = '\0';
+}
+
+nib_status nib_digest_text(const void *bytes, size_t count, char out[NIB_DIGEST_TEXT_BYTES],
+                           nib_error *error)
+{
+    nib_digest digest;
+    const nib_str piece = {bytes, count};
+    NIB_TRY(nib_digest_of(&piece, 1, &digest, error));
+    nib_digest_base64(&digest, out);
+    return NIB_OK;
 }
