@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each binding of a pass stands for: element type and length, then the tensor or intermediate behind it
- * (package format 2.A.8, 5.2, 7.7).
+ * What each binding of a pass stands for: element type and length, then the tensor or intermediate
+ * behind it (package format 2.A.8, 5.2, 7.7).
  */
 #include <math.h>
 
@@ -11,7 +11,8 @@
 
 /* ---- $X ---- */
 
-static nib_status lookup(nib_pass_build *b, const nib_binding *binding, nib_str name, nib_value *out)
+static nib_status lookup(nib_pass_build *b, const nib_binding *binding, nib_str name,
+                         nib_value *out)
 {
     const nib_value *value = nib_map_get(b->names, name);
     if (value && !nib_value_is_absent(*value)) {
@@ -128,7 +129,8 @@ static size_t element_stride(nib_str type)
     static const struct {
         const char *name;
         size_t bytes;
-    } scalars[] = {{"f32", 4}, {"u32", 4}, {"i32", 4}, {"f16", 2}, {"atomic<u32>", 4}, {"atomic<i32>", 4}};
+    } scalars[] = {{"f32", 4}, {"u32", 4},         {"i32", 4},
+                   {"f16", 2}, {"atomic<u32>", 4}, {"atomic<i32>", 4}};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         if (nib_str_is(type, scalars[i].name))
             return scalars[i].bytes;
@@ -179,19 +181,21 @@ static nib_status check_length(nib_pass_build *b, const nib_plan_binding *bound)
     if (stride == 0)
         return nib_fail(b->p->error, NIB_CONTRACT,
                         "pass '%.*s', binding '%.*s': an array of %.*s cannot have a length",
-                        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(name), NIB_STR_ARG(bound->element_type));
+                        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(name),
+                        NIB_STR_ARG(bound->element_type));
     const double needed = bound->length * (double)stride;
     const size_t provided = binding_range(b->p->plan, bound);
     if (needed <= (double)provided)
         return NIB_OK;
-    return nib_fail(b->p->error, NIB_REQUEST,
-                    "pass '%.*s', binding '%.*s': %.0f elements of %.*s need %.0f bytes, %s has %zu",
-                    NIB_STR_ARG(b->pass->id), NIB_STR_ARG(name), bound->length,
-                    NIB_STR_ARG(bound->element_type), needed,
-                    bound->kind == NIB_RESOURCE_TENSOR
-                        ? nib_port_label(b->p->plan->tensors[bound->index].port).text
-                        : "the intermediate",
-                    provided);
+    return nib_fail(
+        b->p->error, NIB_REQUEST,
+        "pass '%.*s', binding '%.*s': %.0f elements of %.*s need %.0f bytes, %s has %zu",
+        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(name), bound->length,
+        NIB_STR_ARG(bound->element_type), needed,
+        bound->kind == NIB_RESOURCE_TENSOR
+            ? nib_port_label(b->p->plan->tensors[bound->index].port).text
+            : "the intermediate",
+        provided);
 }
 
 /* int64 tensors are moved as pairs of words and never computed with (format 7.7, step 5). */
@@ -205,11 +209,12 @@ static nib_status check_int64(nib_pass_build *b, const nib_plan_binding *bound)
         return nib_fail_memory(b->p->error);
     if (nib_str_is(type, "vec2<u32>"))
         return NIB_OK;
-    return nib_fail(b->p->error, NIB_CONTRACT,
-                    "pass '%.*s', binding '%.*s': %s is int64 and needs element type vec2<u32>, not %.*s",
-                    NIB_STR_ARG(b->pass->id), NIB_STR_ARG(bound->binding->name),
-                    nib_port_label(b->p->plan->tensors[bound->index].port).text,
-                    NIB_STR_ARG(bound->element_type));
+    return nib_fail(
+        b->p->error, NIB_CONTRACT,
+        "pass '%.*s', binding '%.*s': %s is int64 and needs element type vec2<u32>, not %.*s",
+        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(bound->binding->name),
+        nib_port_label(b->p->plan->tensors[bound->index].port).text,
+        NIB_STR_ARG(bound->element_type));
 }
 
 static nib_status bind_storage(nib_pass_build *b, nib_plan_binding *bound)
@@ -220,10 +225,9 @@ static nib_status bind_storage(nib_pass_build *b, nib_plan_binding *bound)
         return NIB_OK;
     if (bound->kind == NIB_RESOURCE_MISSING) {
         const nib_str wanted = bound->binding->arg.len ? bound->binding->arg : bound->binding->name;
-        return nib_fail(b->p->error, NIB_REQUEST,
-                        "pass '%.*s', binding '%.*s': the call has no tensor '%.*s'",
-                        NIB_STR_ARG(b->pass->id), NIB_STR_ARG(bound->binding->name),
-                        NIB_STR_ARG(wanted));
+        return nib_fail(
+            b->p->error, NIB_REQUEST, "pass '%.*s', binding '%.*s': the call has no tensor '%.*s'",
+            NIB_STR_ARG(b->pass->id), NIB_STR_ARG(bound->binding->name), NIB_STR_ARG(wanted));
     }
     NIB_TRY(check_length(b, bound));
     if (bound->kind == NIB_RESOURCE_INTERMEDIATE)

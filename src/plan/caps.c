@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capability records: defaults, setters for backends, and the view that expressions get (package format 3.6, 8.2).
+ * Capability records: defaults, setters for backends, and the view that expressions get (package
+ * format 3.6, 8.2).
  */
 #include "plan/caps.h"
 
@@ -88,11 +89,13 @@ static bool set_view(nib_arena *arena, nib_map *device, const char *member, cons
            nib_map_set_cstr(arena, device, member, view);
 }
 
-/* What expressions may know of the adapter; `device` and `description` are hidden from them (format 8.2). */
+/* What expressions may know of the adapter; `device` and `description` are hidden from them
+ * (format 8.2). */
 static bool adapter_view(nib_arena *arena, const nib_map *adapter, nib_value *out)
 {
-    static const char *const visible[] = {"vendor",          "architecture",    "isFallbackAdapter",
-                                          "subgroupMinSize", "subgroupMaxSize", "subgroupMatrixConfigs"};
+    static const char *const visible[] = {
+        "vendor",          "architecture",    "isFallbackAdapter",
+        "subgroupMinSize", "subgroupMaxSize", "subgroupMatrixConfigs"};
     nib_map *view = nib_map_new(arena, COUNT_OF(visible));
     if (!view)
         return false;

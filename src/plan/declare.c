@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The WGSL declarations of a pass's bindings (package format 4.7). Templates print the text as it is, so every byte counts.
+ * The WGSL declarations of a pass's bindings (package format 4.7). Templates print the text as it
+ * is, so every byte counts.
  */
 #include <stdio.h>
 
@@ -33,7 +34,8 @@ static bool has_field(const nib_binding *binding, const char *name)
     return false;
 }
 
-/* u32 fields up to a multiple of four, so that the struct is as large as its buffer; used names are skipped. */
+/* u32 fields up to a multiple of four, so that the struct is as large as its buffer; used names are
+ * skipped. */
 static void write_padding(nib_buf *out, const nib_binding *binding)
 {
     unsigned next = 0;
@@ -113,10 +115,11 @@ static nib_status check_struct(nib_pass_build *b, size_t index, bool *repeated)
             continue;
         *repeated = true;
         if (!structs_agree(other, binding))
-            return nib_fail(b->p->error, NIB_CONTRACT,
-                            "pass '%.*s': the uniforms '%.*s' and '%.*s' declare struct %.*s differently",
-                            NIB_STR_ARG(b->pass->id), NIB_STR_ARG(other->name),
-                            NIB_STR_ARG(binding->name), NIB_STR_ARG(name));
+            return nib_fail(
+                b->p->error, NIB_CONTRACT,
+                "pass '%.*s': the uniforms '%.*s' and '%.*s' declare struct %.*s differently",
+                NIB_STR_ARG(b->pass->id), NIB_STR_ARG(other->name), NIB_STR_ARG(binding->name),
+                NIB_STR_ARG(name));
     }
     return NIB_OK;
 }

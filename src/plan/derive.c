@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluating the named values of a contract: derives, constants and shapes (package format 2.A.7, 2.B.3).
+ * Evaluating the named values of a contract: derives, constants and shapes (package
+ * format 2.A.7, 2.B.3).
  */
 #include <math.h>
 #include <stdio.h>
@@ -100,8 +101,8 @@ static nib_status copy_tree(tree_walk *walk, nib_value value, nib_value *out)
     }
 }
 
-nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node, const nib_scope *scope,
-                                 nib_value *out)
+nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node,
+                                 const nib_scope *scope, nib_value *out)
 {
     switch (node->kind) {
     case NIB_DERIVE_EXPR:
@@ -115,7 +116,8 @@ nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node, co
     return NIB_OK;
 }
 
-/* An attribute of a type that the author did not think of is the usual cause of a failing derive, so say so. */
+/* An attribute of a type that the author did not think of is the usual cause of a failing derive,
+ * so say so. */
 static void note_odd_attributes(nib_planner *p, nib_str text)
 {
     char note[512];
@@ -123,14 +125,12 @@ static void note_odd_attributes(nib_planner *p, nib_str text)
     for (size_t i = 0; i < p->plan->attributes->count; i++) {
         const nib_entry *entry = &p->plan->attributes->entries[i];
         char member[160];
-        const int length =
-            snprintf(member, sizeof member, "attrs.%.*s", NIB_STR_ARG(entry->key));
+        const int length = snprintf(member, sizeof member, "attrs.%.*s", NIB_STR_ARG(entry->key));
         if (nib_value_is_number(entry->value) || length < 0 || (size_t)length >= sizeof member ||
             !memmem(text.data, text.len, member, (size_t)length) || used >= sizeof note)
             continue;
-        const int written =
-            snprintf(note + used, sizeof note - used, "; attribute '%.*s' is %s",
-                     NIB_STR_ARG(entry->key), nib_value_label(entry->value).text);
+        const int written = snprintf(note + used, sizeof note - used, "; attribute '%.*s' is %s",
+                                     NIB_STR_ARG(entry->key), nib_value_label(entry->value).text);
         used += written > 0 ? (size_t)written : 0;
     }
     nib_error *error = p->error;
@@ -206,8 +206,9 @@ static nib_status eval_item(nib_planner *p, const nib_expr *expr, const nib_scop
                            NIB_STR_ARG(expr->text));
 }
 
-nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule, const nib_scope *scope,
-                                  const char *what, bool scalar_ok, nib_tensor_desc *desc)
+nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule,
+                                  const nib_scope *scope, const char *what, bool scalar_ok,
+                                  nib_tensor_desc *desc)
 {
     desc->rank = 0;
     nib_value value;

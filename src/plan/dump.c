@@ -96,7 +96,8 @@ static nib_list *rejected_list(dump *d, const nib_plan *plan)
     return list;
 }
 
-/* Manifest and variant derives; the list dialect's constants are a member of that name, which no derive may have. */
+/* Manifest and variant derives; the list dialect's constants are a member of that name, which no
+ * derive may have. */
 static nib_map *derive_map(dump *d, const nib_plan *plan)
 {
     nib_map *map = new_map(d);

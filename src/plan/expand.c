@@ -58,14 +58,16 @@ static nib_status add_pass(expansion *e, const nib_pass *pass, const place *at, 
 {
     nib_planner *p = e->p;
     if (e->count == MAX_PASSES)
-        return nib_fail(p->error, NIB_LIMIT, "the variant expands to more than %d passes", MAX_PASSES);
+        return nib_fail(p->error, NIB_LIMIT, "the variant expands to more than %d passes",
+                        MAX_PASSES);
     if (e->count == e->capacity)
         NIB_TRY(grow(e));
     nib_str id = pass->id;
     if (at->id.len)
         NIB_TRY(format_text(p, &id, "%.*s%.*s", NIB_STR_ARG(at->id), NIB_STR_ARG(pass->id)));
     if (nib_map_get(e->ids, id))
-        return nib_fail(p->error, NIB_CONTRACT, "two passes expand to the id '%.*s'", NIB_STR_ARG(id));
+        return nib_fail(p->error, NIB_CONTRACT, "two passes expand to the id '%.*s'",
+                        NIB_STR_ARG(id));
     if (!nib_map_set(&p->scratch, e->ids, id, NIB_NULL))
         return nib_fail_memory(p->error);
     e->passes[e->count++] = (nib_expanded_pass){pass, id, path, at->repeat};
@@ -102,8 +104,8 @@ static nib_status eval_count(expansion *e, const nib_pass *group, const place *a
 }
 
 /* Outer members, then index, count and the group's own pair of names. */
-static nib_status repeat_members(expansion *e, const nib_pass *group, const nib_map *outer, size_t index,
-                                 size_t count, nib_map **out)
+static nib_status repeat_members(expansion *e, const nib_pass *group, const nib_map *outer,
+                                 size_t index, size_t count, nib_map **out)
 {
     nib_arena *arena = e->p->arena;
     const nib_value i = nib_value_integer((double)index), n = nib_value_integer((double)count);
@@ -123,7 +125,8 @@ static nib_status repeat_members(expansion *e, const nib_pass *group, const nib_
     return NIB_OK;
 }
 
-static nib_status expand_passes(expansion *e, const nib_pass *passes, size_t count, const place *at);
+static nib_status expand_passes(expansion *e, const nib_pass *passes, size_t count,
+                                const place *at);
 
 static nib_status expand_group(expansion *e, const nib_pass *group, const place *at, nib_str path)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a condition is not true. Manifests bundle dozens of checks into one derive ("qkvShapeOk"), so its name alone tells
- * a caller nothing: this finds the first false term of the `and` chain and shows its values and tensors. It works on
- * the text, and gives up at anything that is not a plain chain.
+ * Why a condition is not true. Manifests bundle dozens of checks into one derive ("qkvShapeOk"), so
+ * its name alone tells a caller nothing: this finds the first false term of the `and` chain and
+ * shows its values and tensors. It works on the text, and gives up at anything that is not a plain
+ * chain.
  */
 #include <math.h>
 
@@ -91,7 +92,7 @@ static bool has_word(nib_str text, nib_str word)
 }
 
 typedef struct comparison {
-    nib_str left, operator, right;
+    nib_str left, op, right;
 } comparison;
 
 /* Split at the only top-level comparison operator. */
@@ -106,14 +107,14 @@ static bool split_comparison(nib_str text, comparison *out)
     while (next_byte(&walk)) {
         size_t step = 1;
         for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-            const nib_str operator= nib_str_from(operators[i]);
+            const nib_str op = nib_str_from(operators[i]);
             const nib_str rest = {text.data + walk.at, text.len - walk.at};
-            if (!nib_str_starts(rest, operator))
+            if (!nib_str_starts(rest, op))
                 continue;
             out->left = trim((nib_str){text.data, walk.at});
-            out->operator= operator;
-            out->right = trim((nib_str){rest.data + operator.len, rest.len - operator.len});
-            step = operator.len;
+            out->op = op;
+            out->right = trim((nib_str){rest.data + op.len, rest.len - op.len});
+            step = op.len;
             found++;
             break;
         }
@@ -197,7 +198,7 @@ static void write_values(explainer *e, nib_str term)
     const nib_label left_text = nib_value_label(left);
     if (!eval_text(e, parts.right, &right) || !is_scalar(right))
         return;
-    nib_buf_printf(e->out, ": %s %.*s %s", left_text.text, NIB_STR_ARG(parts.operator),
+    nib_buf_printf(e->out, ": %s %.*s %s", left_text.text, NIB_STR_ARG(parts.op),
                    nib_value_label(right).text);
 }
 
@@ -286,7 +287,8 @@ static void write_leaf(explainer *e, nib_str term, bool known)
     write_tensors(e, term);
 }
 
-/* The first term of the chain that is not true; empty when the text is no chain or every term holds. */
+/* The first term of the chain that is not true; empty when the text is no chain or every term
+ * holds. */
 static nib_str failing_term(explainer *e, nib_str text)
 {
     const nib_str word = NIB_STR("and");

@@ -106,13 +106,15 @@ static nib_status check_axis(nib_pass_build *b, size_t axis, double count)
     const nib_label text = nib_value_label(nib_value_number(count));
     nib_status status = NIB_OK;
     if (!(count >= 0 && isfinite(count) && trunc(count) == count))
-        status = nib_fail(b->p->error, NIB_EVAL,
-                          "pass '%.*s': dispatch.%c is %s; a workgroup count must be a non-negative integer",
-                          NIB_STR_ARG(b->pass->id), axis_names[axis], text.text);
+        status = nib_fail(
+            b->p->error, NIB_EVAL,
+            "pass '%.*s': dispatch.%c is %s; a workgroup count must be a non-negative integer",
+            NIB_STR_ARG(b->pass->id), axis_names[axis], text.text);
     else if (count > limit)
-        status = nib_fail(b->p->error, NIB_LIMIT,
-                          "pass '%.*s': dispatch.%c is %s; maxComputeWorkgroupsPerDimension is %.0f",
-                          NIB_STR_ARG(b->pass->id), axis_names[axis], text.text, limit);
+        status =
+            nib_fail(b->p->error, NIB_LIMIT,
+                     "pass '%.*s': dispatch.%c is %s; maxComputeWorkgroupsPerDimension is %.0f",
+                     NIB_STR_ARG(b->pass->id), axis_names[axis], text.text, limit);
     if (status != NIB_OK)
         nib_error_path_prefix(b->p->error, "dispatch");
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output inference (package format 7.3): which outputs a call produces, their shapes and dtypes. It assumes the default
- * device and sees only the tensors that the request describes.
+ * Output inference (package format 7.3): which outputs a call produces, their shapes and dtypes. It
+ * assumes the default device and sees only the tensors that the request describes.
  */
 #include <string.h>
 
@@ -138,14 +138,16 @@ static nib_status infer_dtype(nib_planner *p, const nib_operand *operand, nib_dt
     if (*out != NIB_DTYPE_NONE) {
         if (nib_port_allows(port, *out))
             return NIB_OK;
-        return nib_fail(p->error, NIB_REQUEST, "attribute 'to' asks for %s, which %s does not allow",
-                        nib_dtype_name(*out), nib_port_label(port).text);
+        return nib_fail(p->error, NIB_REQUEST,
+                        "attribute 'to' asks for %s, which %s does not allow", nib_dtype_name(*out),
+                        nib_port_label(port).text);
     }
     *out = port->variable && port->variable->dtype_count == 1 ? port->variable->dtypes[0]
                                                               : first_input_dtype(p, port);
     if (*out != NIB_DTYPE_NONE)
         return NIB_OK;
-    return nib_fail(p->error, NIB_REQUEST, "the dtype of %s does not follow from the inputs; give its destination",
+    return nib_fail(p->error, NIB_REQUEST,
+                    "the dtype of %s does not follow from the inputs; give its destination",
                     nib_port_label(port).text);
 }
 
@@ -171,7 +173,8 @@ static nib_status check_destination(nib_planner *p, const nib_operand *operand,
                     nib_port_label(operand->port).text, have, want);
 }
 
-static nib_status check_size(nib_planner *p, const nib_operand *operand, const nib_tensor_desc *desc)
+static nib_status check_size(nib_planner *p, const nib_operand *operand,
+                             const nib_tensor_desc *desc)
 {
     size_t elements = 0, bytes = 0;
     if (nib_tensor_desc_elements(desc, &elements, NULL) == NIB_OK && elements <= (size_t)1 << 53 &&
@@ -200,7 +203,8 @@ static nib_status infer_output(nib_planner *p, const nib_scope *scope, nib_opera
     return NIB_OK;
 }
 
-/* The list dialect makes every optional output that has a shape; the map dialect only those asked for (2.B.5). */
+/* The list dialect makes every optional output that has a shape; the map dialect only those asked
+ * for (2.B.5). */
 static bool is_produced(const nib_planner *p, const nib_operand *operand)
 {
     if (!operand->port->output_optional || operand->wanted)
@@ -219,7 +223,8 @@ static nib_status check_destinations(nib_planner *p)
     for (size_t i = 0; i < p->contract->output_count; i++) {
         const nib_operand *operand = output_at(p, i);
         if (is_produced(p, operand) && !operand->port->shape.given && !operand->given)
-            return nib_fail(p->error, NIB_REQUEST, "%s has no shape rule, so its destination must be given",
+            return nib_fail(p->error, NIB_REQUEST,
+                            "%s has no shape rule, so its destination must be given",
                             nib_port_label(operand->port).text);
     }
     return NIB_OK;
@@ -235,8 +240,8 @@ static nib_status infer_outputs(nib_planner *p)
     if (!derive)
         return nib_fail_memory(p->error);
     nib_scope scope;
-    NIB_TRY(nib_planner_open_scope(
-        p, &(nib_level){.derive = derive, .tunables = p->tunables}, &scope));
+    NIB_TRY(
+        nib_planner_open_scope(p, &(nib_level){.derive = derive, .tunables = p->tunables}, &scope));
     scope.device_has_f16 = false;
     NIB_TRY(derive_needed(p, &scope, derive));
     for (size_t i = 0; i < p->contract->output_count; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * int64 elements travel as pairs of words, and WGSL that computes with such a pair is wrong. This refuses the forms that
- * a textual check can see (package format 7.7, step 5): whole elements may be copied and selected, nothing else.
+ * int64 elements travel as pairs of words, and WGSL that computes with such a pair is wrong. This
+ * refuses the forms that a textual check can see (package format 7.7, step 5): whole elements may
+ * be copied and selected, nothing else.
  */
 #include "plan/planner.h"
 #include "value/number.h"
@@ -30,13 +31,13 @@ static bool is_word_char(char c)
 /* Operators of two or three characters are one token. */
 static size_t operator_length(nib_str rest)
 {
-    static const char *const operators[] = {"<<=", ">>=", "==", "!=", "<=", ">=", "<<", ">>", "&&",
-                                            "||",  "+=",  "-=", "*=", "/=", "%=", "&=", "|=", "^=",
-                                            "++",  "--",  "->"};
+    static const char *const operators[] = {"<<=", ">>=", "==", "!=", "<=", ">=", "<<",
+                                            ">>",  "&&",  "||", "+=", "-=", "*=", "/=",
+                                            "%=",  "&=",  "|=", "^=", "++", "--", "->"};
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        const nib_str operator= nib_str_from(operators[i]);
-        if (nib_str_starts(rest, operator))
-            return operator.len;
+        const nib_str op = nib_str_from(operators[i]);
+        if (nib_str_starts(rest, op))
+            return op.len;
     }
     return 1;
 }
@@ -163,8 +164,8 @@ static size_t marked_name(const tokens *t, size_t at)
         while (i < t->count && !is_text(t, i, "=") && !is_text(t, i, ";"))
             i++;
     }
-    const bool marked = name < t->count && t->items[name].kind == TOKEN_WORD && is_text(t, i, "=") &&
-                        is_mark(t, i + 1) && is_text(t, i + 2, ";");
+    const bool marked = name < t->count && t->items[name].kind == TOKEN_WORD &&
+                        is_text(t, i, "=") && is_mark(t, i + 1) && is_text(t, i + 2, ";");
     return marked ? name : 0;
 }
 
@@ -198,11 +199,11 @@ static void propagate(tokens *t)
 
 static bool is_operator(nib_str text, bool before)
 {
-    static const char *const operators[] = {"==", "!=", "<=", ">=", "<<", ">>", "+", "*", "/", "%",
-                                            "<",  ">",  "&",  "|",  "^",  "~",  "!", "-"};
+    static const char *const operators[] = {"==", "!=", "<=", ">=", "<<", ">>", "+", "*", "/",
+                                            "%",  "<",  ">",  "&",  "|",  "^",  "~", "!", "-"};
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        const nib_str operator= nib_str_from(operators[i]);
-        if (before ? nib_str_ends(text, operator) : nib_str_starts(text, operator))
+        const nib_str op = nib_str_from(operators[i]);
+        if (before ? nib_str_ends(text, op) : nib_str_starts(text, op))
             return true;
     }
     return false;
@@ -211,7 +212,8 @@ static bool is_operator(nib_str text, bool before)
 /* The mark is the first argument of a numeric built-in or conversion. */
 static bool is_converted(const tokens *t, size_t at)
 {
-    static const char *const functions[] = {"min", "max", "abs", "clamp", "bitcast", "f32", "i32", "u32"};
+    static const char *const functions[] = {"min",     "max", "abs", "clamp",
+                                            "bitcast", "f32", "i32", "u32"};
     if (at < 2 || !is_text(t, at - 1, "("))
         return false;
     size_t i = at - 2;
@@ -269,11 +271,12 @@ nib_status nib_check_int64_use(const nib_plan *plan, const nib_plan_pass *pass, 
     propagate(&t);
     for (size_t i = 0; i < t.count; i++) {
         if (t.items[i].kind == TOKEN_MARK && is_misused(&t, i))
-            return nib_fail(error, NIB_CONTRACT,
-                            "pass '%.*s': line %u of the WGSL computes with the int64 element '%.*s'; "
-                            "such elements may only be copied or selected whole",
-                            NIB_STR_ARG(pass->id), line_of(text, t.items[i].text.data),
-                            NIB_STR_ARG(t.items[i].text));
+            return nib_fail(
+                error, NIB_CONTRACT,
+                "pass '%.*s': line %u of the WGSL computes with the int64 element '%.*s'; "
+                "such elements may only be copied or selected whole",
+                NIB_STR_ARG(pass->id), line_of(text, t.items[i].text.data),
+                NIB_STR_ARG(t.items[i].text));
     }
     return NIB_OK;
 }

@@ -109,7 +109,8 @@ static nib_status eval_profile(nib_pass_build *b)
 static nib_status open_template_scope(nib_pass_build *b)
 {
     nib_arena *arena = b->p->arena;
-    nib_map *frame = nib_map_new(arena, 1), *env = nib_map_new(arena, 2), *wgsl = nib_map_new(arena, 1);
+    nib_map *frame = nib_map_new(arena, 1), *env = nib_map_new(arena, 2),
+            *wgsl = nib_map_new(arena, 1);
     const nib_value *device = nib_map_get_cstr(b->p->base, "device");
     if (!frame || !env || !wgsl || !device ||
         !nib_map_set_cstr(arena, wgsl, "resourceDeclarations",
@@ -138,12 +139,14 @@ static nib_status name_pass(nib_planner *p, const nib_expanded_pass *from, nib_p
     nib_buf_printf(&label, "%.*s.%.*s.%.*s", NIB_STR_ARG(p->contract->op_id),
                    NIB_STR_ARG(p->plan->variant->id), NIB_STR_ARG(from->id));
     pass->label = nib_arena_str(p->arena, label.data, label.len);
-    const bool ok = nib_buf_check(&label, "a label", NULL) == NIB_OK && pass->label.data && pass->id.data;
+    const bool ok =
+        nib_buf_check(&label, "a label", NULL) == NIB_OK && pass->label.data && pass->id.data;
     nib_buf_free(&label);
     return ok ? NIB_OK : nib_fail_memory(p->error);
 }
 
-/* When every output is empty nothing runs, and neither sizes nor uniforms are evaluated (format 7.7). */
+/* When every output is empty nothing runs, and neither sizes nor uniforms are evaluated
+ * (format 7.7). */
 static nib_status build_contents(nib_pass_build *b)
 {
     NIB_TRY(nib_pass_types(b));

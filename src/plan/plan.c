@@ -33,7 +33,8 @@ static nib_status add_tensor(nib_planner *p, const nib_operand *operand)
     return NIB_OK;
 }
 
-/* Inputs given in port order, then produced outputs in output order; an inout tensor stands once, among the inputs. */
+/* Inputs given in port order, then produced outputs in output order; an inout tensor stands once,
+ * among the inputs. */
 static nib_status list_tensors(nib_planner *p)
 {
     p->plan->tensors = NIB_ARENA_ARRAY(p->arena, nib_plan_tensor, p->contract->port_count);
@@ -78,8 +79,8 @@ static nib_status derive_manifest(nib_planner *p, nib_scope *scope)
         return nib_fail_memory(p->error);
     p->plan->derive = p->derive;
     p->plan->tunables = p->tunables;
-    NIB_TRY(nib_planner_open_scope(
-        p, &(nib_level){.derive = p->derive, .tunables = p->tunables}, scope));
+    NIB_TRY(nib_planner_open_scope(p, &(nib_level){.derive = p->derive, .tunables = p->tunables},
+                                   scope));
     const nib_status status = nib_planner_derive(p, &p->contract->derive, scope, p->derive);
     if (status != NIB_OK)
         nib_error_path_prefix(p->error, "derive");
@@ -143,7 +144,8 @@ nib_status nib_plan_create(const nib_package *package, const nib_request *reques
 {
     *out = NULL;
     if (!package || !request || !caps)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "a plan needs a package, a request and capabilities");
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "a plan needs a package, a request and capabilities");
     const nib_allocator *allocator = &package->context->allocator;
     nib_plan *plan = nib_allocate(allocator, 1, sizeof *plan);
     if (!plan)

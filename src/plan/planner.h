@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of one planning run, and its steps in the order in which nib_plan_create takes them. Internal to this folder.
+ * The state of one planning run, and its steps in the order in which nib_plan_create takes them.
+ * Internal to this folder.
  */
 #ifndef NIB_PLAN_PLANNER_H
 #define NIB_PLAN_PLANNER_H
@@ -34,10 +35,12 @@ typedef struct nib_planner {
     nib_map *overrides; /* the request's tunables */
     nib_map *base;      /* lowest scope frame: shapes, attrs, device ... (format 3.6) */
     nib_map *dtypes;    /* type variable or dtype name -> WGSL scalar */
-    nib_map *tunables;  /* manifest defaults and overrides: what derives and conditions see (format 2.A.7) */
+    nib_map *tunables;  /* manifest defaults and overrides: what derives and conditions see
+                           (format 2.A.7) */
     nib_map *derive;    /* manifest derives, then those of the chosen variant too */
     nib_map *constants; /* list dialect: manifest and variant constants of the chosen variant */
-    nib_map *outer;     /* what a pass starts from: type variables and `derive`, or (list dialect) `constants` */
+    nib_map *outer;     /* what a pass starts from: type variables and `derive`, or (list dialect)
+                           `constants` */
     bool values_broken; /* relaxed: an attribute has a value that the manifest does not admit */
     bool all_empty;     /* no output has an element, so nothing runs (format 7.7) */
 } nib_planner;
@@ -66,15 +69,16 @@ bool nib_port_allows(const nib_port *port, nib_dtype dtype);
 
 /* ---- scope.c ---- */
 
-/* Build the base frame. `calling`: outputs that will be produced are present; otherwise, during inference, only
- * destinations are. */
+/* Build the base frame. `calling`: outputs that will be produced are present; otherwise, during
+ * inference, only destinations are. */
 nib_status nib_planner_build_base(nib_planner *p, nib_value device, bool calling);
 /* WGSL scalars by type variable. */
 nib_status nib_planner_build_dtypes(nib_planner *p);
 /* Manifest defaults, then those of `variant` unless it is NULL, then overrides. */
 nib_status nib_planner_build_tunables(nib_planner *p, const nib_variant *variant, nib_map **out);
 
-/* The frames of one level (format 2.A.7). `repeat` and `constants` may be NULL; constants are also bare names. */
+/* The frames of one level (format 2.A.7). `repeat` and `constants` may be NULL; constants are also
+ * bare names. */
 typedef struct nib_level {
     nib_map *derive;
     nib_map *tunables;
@@ -86,25 +90,32 @@ nib_status nib_planner_open_scope(nib_planner *p, const nib_level *level, nib_sc
 /* ---- derive.c ---- */
 
 /* Evaluate into p->eval. */
-nib_status nib_planner_eval(nib_planner *p, const nib_expr *expr, const nib_scope *scope, nib_value *out);
+nib_status nib_planner_eval(nib_planner *p, const nib_expr *expr, const nib_scope *scope,
+                            nib_value *out);
 /* Evaluate into the plan's arena. */
-nib_status nib_planner_eval_kept(nib_planner *p, const nib_expr *expr, const nib_scope *scope, nib_value *out);
-nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node, const nib_scope *scope,
+nib_status nib_planner_eval_kept(nib_planner *p, const nib_expr *expr, const nib_scope *scope,
                                  nib_value *out);
+nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node,
+                                 const nib_scope *scope, nib_value *out);
 /* Evaluate entries in order, each into `into` as soon as it is known. */
-nib_status nib_planner_derive(nib_planner *p, const nib_derives *derives, const nib_scope *scope, nib_map *into);
-/* A list of non-negative integers, as a shape; `scalar_ok`: a number is a list of one. `what` names it in messages. */
-nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule, const nib_scope *scope,
-                                  const char *what, bool scalar_ok, nib_tensor_desc *desc);
+nib_status nib_planner_derive(nib_planner *p, const nib_derives *derives, const nib_scope *scope,
+                              nib_map *into);
+/* A list of non-negative integers, as a shape; `scalar_ok`: a number is a list of one. `what` names
+ * it in messages. */
+nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule,
+                                  const nib_scope *scope, const char *what, bool scalar_ok,
+                                  nib_tensor_desc *desc);
 /* Fail with `inner`'s code and position, and a message that begins with `format`. */
-nib_status nib_fail_around(nib_error *error, const nib_error *inner, const char *format, ...) NIB_PRINTF(3, 4);
+nib_status nib_fail_around(nib_error *error, const nib_error *inner, const char *format, ...)
+    NIB_PRINTF(3, 4);
 
 /* ---- infer.c, select.c, explain.c ---- */
 
 nib_status nib_planner_infer_outputs(nib_planner *p);
 /* Sets plan.variant, demoted, rejected. NO_VARIANT unless the request is relaxed. */
 nib_status nib_planner_select(nib_planner *p, const nib_scope *scope);
-/* Append why `clause` is not true: the first false term of its `and` chain, through bare derive names. */
+/* Append why `clause` is not true: the first false term of its `and` chain, through bare derive
+ * names. */
 void nib_planner_explain(nib_planner *p, const nib_scope *scope, nib_str clause, nib_buf *out);
 
 /* ---- expand.c ---- */
@@ -115,7 +126,8 @@ typedef struct nib_expanded_pass {
     nib_str path;    /* JSON path of the pass in the manifest */
     nib_map *repeat; /* NULL outside repeat groups */
 } nib_expanded_pass;
-nib_status nib_planner_expand(nib_planner *p, const nib_scope *scope, nib_expanded_pass **out, size_t *count);
+nib_status nib_planner_expand(nib_planner *p, const nib_scope *scope, nib_expanded_pass **out,
+                              size_t *count);
 
 /* ---- passes.c: variant derives, intermediates and passes of the chosen variant ---- */
 
@@ -140,7 +152,7 @@ nib_status nib_pass_declarations(nib_pass_build *b);
 nib_status nib_pass_uniforms(nib_pass_build *b);
 
 /* int64.c: refuse arithmetic on whole-element int64 bindings in rendered WGSL (format 7.7). */
-nib_status nib_check_int64_use(const nib_plan *plan, const nib_plan_pass *pass, nib_arena *arena, nib_str wgsl,
-                               nib_error *error);
+nib_status nib_check_int64_use(const nib_plan *plan, const nib_plan_pass *pass, nib_arena *arena,
+                               nib_str wgsl, nib_error *error);
 
 #endif

@@ -140,15 +140,16 @@ static nib_status find_operand(nib_planner *p, const char *name, nib_operand **o
 /* Sizes must stay exact as expression numbers, which are binary64. */
 static const size_t max_elements = (size_t)1 << 53;
 
-static nib_status check_desc(nib_planner *p, const nib_operand *operand, const nib_tensor_desc *desc)
+static nib_status check_desc(nib_planner *p, const nib_operand *operand,
+                             const nib_tensor_desc *desc)
 {
     const nib_label label = nib_port_label(operand->port);
     if (desc->dtype >= NIB_DTYPE_COUNT ||
         (desc->dtype == NIB_DTYPE_NONE && operand->port->role != NIB_OUTPUT))
         return nib_fail(p->error, NIB_REQUEST, "%s has no dtype", label.text);
     if (desc->rank > NIB_MAX_RANK)
-        return nib_fail(p->error, NIB_REQUEST, "%s has rank %u; at most %d is supported", label.text,
-                        (unsigned)desc->rank, NIB_MAX_RANK);
+        return nib_fail(p->error, NIB_REQUEST, "%s has rank %u; at most %d is supported",
+                        label.text, (unsigned)desc->rank, NIB_MAX_RANK);
     for (uint32_t i = 0; i < desc->rank; i++) {
         if (desc->dims[i] < 0)
             return nib_fail(p->error, NIB_REQUEST, "%s has the negative dim %lld", label.text,

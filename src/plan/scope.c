@@ -44,7 +44,8 @@ static bool add_tensor(nib_planner *p, const tensor_maps *maps, const nib_operan
     if (shape.type != NIB_VALUE_LIST || !set_for_port(p, maps->shapes, port, shape) ||
         !set_for_port(p, maps->ranks, port, nib_value_integer(operand->desc.rank)))
         return false;
-    if (operand->desc.dtype == NIB_DTYPE_NONE) /* a destination that leaves its dtype to inference */
+    if (operand->desc.dtype ==
+        NIB_DTYPE_NONE) /* a destination that leaves its dtype to inference */
         return true;
     if (!set_for_port(p, maps->storage, port, nib_value_cstr(nib_dtype_name(operand->storage))))
         return false;
@@ -57,8 +58,8 @@ static bool fill_present(nib_planner *p, bool calling, nib_map *present)
 {
     for (size_t i = 0; i < p->contract->port_count; i++) {
         const nib_operand *operand = &p->operands[i];
-        const bool there = calling ? operand->given || operand->produced
-                                   : operand->given || operand->wanted;
+        const bool there =
+            calling ? operand->given || operand->produced : operand->given || operand->wanted;
         if (!nib_map_set(p->arena, present, operand->port->key, nib_value_bool(there)))
             return false;
     }
@@ -109,7 +110,8 @@ nib_status nib_planner_build_base(nib_planner *p, nib_value device, bool calling
         if (is_present(&p->operands[i], calling))
             ok = add_tensor(p, &maps, &p->operands[i]);
     }
-    ok = ok && set_map(p, p->base, "shapes", maps.shapes) && set_map(p, p->base, "ranks", maps.ranks) &&
+    ok = ok && set_map(p, p->base, "shapes", maps.shapes) &&
+         set_map(p, p->base, "ranks", maps.ranks) &&
          set_map(p, p->base, "tensorDtypes", maps.storage) &&
          set_map(p, p->base, "logicalDtypes", maps.logical) &&
          set_map(p, p->base, "dtypes", p->dtypes) && set_map(p, p->base, "present", present) &&
@@ -119,7 +121,8 @@ nib_status nib_planner_build_base(nib_planner *p, nib_value device, bool calling
     return ok ? NIB_OK : nib_fail_memory(p->error);
 }
 
-static bool overlay_tunables(nib_planner *p, const nib_tunable *tunables, size_t count, nib_map *out)
+static bool overlay_tunables(nib_planner *p, const nib_tunable *tunables, size_t count,
+                             nib_map *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (!nib_map_set(p->arena, out, tunables[i].name, tunables[i].default_value))

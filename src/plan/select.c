@@ -40,7 +40,8 @@ static void sort_variants(const nib_contract *contract, size_t *order)
 {
     for (size_t i = 0; i < contract->variant_count; i++) {
         size_t at = i;
-        for (; at > 0 && comes_before(&contract->variants[i], &contract->variants[order[at - 1]]); at--)
+        for (; at > 0 && comes_before(&contract->variants[i], &contract->variants[order[at - 1]]);
+             at--)
             order[at] = order[at - 1];
         order[at] = i;
     }
@@ -126,8 +127,8 @@ static bool check_subgroup_size(selection *s, const nib_requires *needs)
 static bool text_matches(nib_str pattern, const nib_map *config, const char *name)
 {
     const nib_value *have = nib_map_get_cstr(config, name);
-    return pattern.len == 0 || (have && have->type == NIB_VALUE_STRING &&
-                                nib_str_eq(have->as.string, pattern));
+    return pattern.len == 0 ||
+           (have && have->type == NIB_VALUE_STRING && nib_str_eq(have->as.string, pattern));
 }
 
 static bool size_matches(unsigned pattern, const nib_map *config, const char *name)
@@ -205,13 +206,15 @@ static bool check_budget(selection *s, size_t needed, const char *kind, const ch
         return true;
     char text[NIB_NUMBER_TEXT_BYTES];
     nib_number_format(allowed, text);
-    nib_buf_printf(&s->reason, "needs %zu %s buffers in one pass, %s is %s", needed, kind, limit, text);
+    nib_buf_printf(&s->reason, "needs %zu %s buffers in one pass, %s is %s", needed, kind, limit,
+                   text);
     return false;
 }
 
 /* ---- conditions ---- */
 
-static nib_status eval_clause(selection *s, const nib_expr *clause, nib_value *out, nib_error *inner)
+static nib_status eval_clause(selection *s, const nib_expr *clause, nib_value *out,
+                              nib_error *inner)
 {
     nib_planner *p = s->p;
     nib_error *outer = p->error;
@@ -230,9 +233,9 @@ static void reject_clause_error(selection *s, const nib_variant *variant, const 
                                 const nib_error *inner)
 {
     nib_buf_printf(&s->reason, "`%.*s` failed: %s", NIB_STR_ARG(clause->text), inner->message);
-    nib_log(s->p->plan->context, NIB_LOG_WARNING, "%.*s: variant %.*s is skipped: `%.*s` failed: %s",
-            NIB_STR_ARG(s->p->contract->op_id), NIB_STR_ARG(variant->id), NIB_STR_ARG(clause->text),
-            inner->message);
+    nib_log(s->p->plan->context, NIB_LOG_WARNING,
+            "%.*s: variant %.*s is skipped: `%.*s` failed: %s", NIB_STR_ARG(s->p->contract->op_id),
+            NIB_STR_ARG(variant->id), NIB_STR_ARG(clause->text), inner->message);
 }
 
 static void reject_clause(selection *s, const nib_expr *clause, nib_value value)
@@ -301,8 +304,10 @@ static nib_status judge(selection *s, const nib_variant *variant, verdict *out)
         return NIB_OK;
     }
     if (!check_requires(s, &variant->needs) ||
-        !check_budget(s, variant->max_storage_bindings, "storage", "maxStorageBuffersPerShaderStage") ||
-        !check_budget(s, variant->max_uniform_bindings, "uniform", "maxUniformBuffersPerShaderStage"))
+        !check_budget(s, variant->max_storage_bindings, "storage",
+                      "maxStorageBuffersPerShaderStage") ||
+        !check_budget(s, variant->max_uniform_bindings, "uniform",
+                      "maxUniformBuffersPerShaderStage"))
         return NIB_OK;
     bool ok = true;
     NIB_TRY(check_when(s, variant, &ok));
@@ -341,7 +346,8 @@ static nib_status list_rejected(selection *s, size_t tried, const nib_variant *c
     return NIB_OK;
 }
 
-/* A declared rank is documentation and not enforced (format 2.A.3), but a good hint when nothing fits. */
+/* A declared rank is documentation and not enforced (format 2.A.3), but a good hint when nothing
+ * fits. */
 static void write_rank_hints(selection *s, nib_buf *out)
 {
     nib_planner *p = s->p;
@@ -407,8 +413,9 @@ static nib_status fail_no_variant(selection *s)
     return status;
 }
 
-/* Try candidates until one is eligible and not demoted; else the first demoted one wins. `supersededBy` needs no test of
- * its own: the variants it lists outrank this one, so an eligible and undemoted one among them has been chosen already. */
+/* Try candidates until one is eligible and not demoted; else the first demoted one wins.
+ * `supersededBy` needs no test of its own: the variants it lists outrank this one, so an eligible
+ * and undemoted one among them has been chosen already. */
 static nib_status choose(selection *s)
 {
     const nib_contract *contract = s->p->contract;

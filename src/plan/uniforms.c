@@ -33,12 +33,13 @@ static nib_status eval_field(const field_build *f, const nib_expr *expr, nib_val
     p->error = outer;
     if (status == NIB_OK)
         return NIB_OK;
-    return nib_fail_around(outer, &inner, "pass '%.*s': uniform %.*s.%.*s failed: ",
-                           NIB_STR_ARG(f->b->pass->id), NIB_STR_ARG(f->binding->name),
-                           NIB_STR_ARG(f->field->name));
+    return nib_fail_around(outer, &inner,
+                           "pass '%.*s': uniform %.*s.%.*s failed: ", NIB_STR_ARG(f->b->pass->id),
+                           NIB_STR_ARG(f->binding->name), NIB_STR_ARG(f->field->name));
 }
 
-/* A scalar argument of the field's name; the text of a string argument is an expression, odd as that is. */
+/* A scalar argument of the field's name; the text of a string argument is an expression, odd as
+ * that is. */
 static nib_status argument_value(const field_build *f, nib_value *out)
 {
     nib_planner *p = f->b->p;
@@ -154,7 +155,8 @@ static nib_status build_uniform(nib_pass_build *b, const nib_binding *binding,
     nib_planner *p = b->p;
     size_t size = 0;
     if (!nib_size_mul(binding->field_count, FIELD_BYTES, &size) || !nib_size_align(size, 16, &size))
-        return nib_fail(p->error, NIB_LIMIT, "uniform '%.*s' is too large", NIB_STR_ARG(binding->name));
+        return nib_fail(p->error, NIB_LIMIT, "uniform '%.*s' is too large",
+                        NIB_STR_ARG(binding->name));
     uniform->name = binding->name;
     uniform->size = size < MIN_UNIFORM_BYTES ? MIN_UNIFORM_BYTES : size;
     uniform->bytes = NIB_ARENA_ARRAY(p->arena, unsigned char, uniform->size);

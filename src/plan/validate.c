@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a request must satisfy whatever the expressions say (package format 7.5, 7.6). Stricter than the format in two
- * points: a missing input is reported first and by name, and an attribute has the type of its default.
+ * What a request must satisfy whatever the expressions say (package format 7.5, 7.6). Stricter than
+ * the format in two points: a missing input is reported first and by name, and an attribute has the
+ * type of its default.
  */
 #include <math.h>
 
@@ -63,9 +64,9 @@ static nib_status fail_not_among(nib_planner *p, const char *kind, nib_str name,
         nib_buf_puts(&text, i ? ", " : "");
         nib_buf_puts(&text, nib_value_label(allowed->items[i]).text);
     }
-    const nib_status status = nib_fail(p->error, NIB_REQUEST, "%s '%.*s' is %s; supported: %s", kind,
-                                       NIB_STR_ARG(name), nib_value_label(value).text,
-                                       text.data ? text.data : "");
+    const nib_status status =
+        nib_fail(p->error, NIB_REQUEST, "%s '%.*s' is %s; supported: %s", kind, NIB_STR_ARG(name),
+                 nib_value_label(value).text, text.data ? text.data : "");
     nib_buf_free(&text);
     return status;
 }
@@ -93,7 +94,8 @@ static nib_status check_attribute_type(nib_planner *p, const nib_attribute *attr
     const char *have = scalar_kind(value);
     if (strcmp(want, have) == 0)
         return NIB_OK;
-    return nib_fail(p->error, NIB_REQUEST, "attribute '%.*s' is %s, %s; it must be %s like its default %s",
+    return nib_fail(p->error, NIB_REQUEST,
+                    "attribute '%.*s' is %s, %s; it must be %s like its default %s",
                     NIB_STR_ARG(attribute->name), nib_value_label(value).text, have, want,
                     nib_value_label(model).text);
 }
@@ -146,7 +148,8 @@ static nib_status check_number(nib_planner *p, const nib_argument *argument, nib
                     ranges[argument->kind].text);
 }
 
-static nib_status check_argument_value(nib_planner *p, const nib_argument *argument, nib_value value)
+static nib_status check_argument_value(nib_planner *p, const nib_argument *argument,
+                                       nib_value value)
 {
     if (argument->kind == NIB_ARG_BOOL && value.type != NIB_VALUE_BOOL)
         return nib_fail(p->error, NIB_REQUEST, "argument '%.*s' is %s; it must be a boolean",
@@ -217,9 +220,9 @@ static nib_status fail_dtype(nib_planner *p, const nib_operand *operand)
     list_dtypes(operand->port, &rule);
     if (operand->port->storage != NIB_DTYPE_NONE)
         nib_buf_printf(&rule, ", stored as %s", nib_dtype_name(operand->port->storage));
-    const nib_status status = nib_fail(
-        p->error, NIB_REQUEST, "%s has dtype %s; %s", nib_port_label(operand->port).text,
-        nib_dtype_name(operand->desc.dtype), rule.data ? rule.data : "");
+    const nib_status status =
+        nib_fail(p->error, NIB_REQUEST, "%s has dtype %s; %s", nib_port_label(operand->port).text,
+                 nib_dtype_name(operand->desc.dtype), rule.data ? rule.data : "");
     nib_buf_free(&rule);
     return status;
 }
@@ -271,7 +274,8 @@ static nib_status check_agreement(nib_planner *p, size_t index)
             !nib_str_eq(other->port->dtype_text, port->dtype_text))
             continue;
         if (other->logical != operand->logical || other->storage != operand->storage)
-            return nib_fail(p->error, NIB_REQUEST, "%s has dtype %s, but %s has %s and both are %.*s",
+            return nib_fail(p->error, NIB_REQUEST,
+                            "%s has dtype %s, but %s has %s and both are %.*s",
                             nib_port_label(port).text, nib_dtype_name(operand->desc.dtype),
                             nib_port_label(other->port).text, nib_dtype_name(other->desc.dtype),
                             NIB_STR_ARG(port->dtype_text));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device as expressions see it (package format 3.6), in any arena: a plan keeps its own copy and does not need the
- * capability record afterwards.
+ * The device as expressions see it (package format 3.6), in any arena: a plan keeps its own copy
+ * and does not need the capability record afterwards.
  */
 #ifndef NIB_PLAN_VIEW_H
 #define NIB_PLAN_VIEW_H

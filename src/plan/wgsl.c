@@ -7,12 +7,13 @@
 static nib_status render(const nib_plan *plan, const nib_plan_pass *pass, nib_arena *arena,
                          nib_buf *out, nib_error *error)
 {
-    /* The list dialect spells enable directives itself and keeps the line of an include (format 2.B.5). */
+    /* The list dialect spells enable directives itself and keeps the line of an include
+     * (format 2.B.5). */
     const bool list = plan->contract->dialect == NIB_DIALECT_LIST;
     const nib_template_options options = {.infer_enables = !list, .include_keeps_line = list};
     const nib_template_loader loader = nib_package_templates(plan->package);
-    NIB_TRY(nib_template_render_wgsl(arena, pass->pass->shader, &loader, &pass->scope, &options, out,
-                                     error));
+    NIB_TRY(nib_template_render_wgsl(arena, pass->pass->shader, &loader, &pass->scope, &options,
+                                     out, error));
     NIB_TRY(nib_buf_check(out, "the rendered WGSL", error));
     return nib_check_int64_use(plan, pass, arena, (nib_str){out->data ? out->data : "", out->len},
                                error);
@@ -22,8 +23,8 @@ nib_status nib_plan_wgsl(const nib_plan *plan, size_t pass, char **text, nib_err
 {
     *text = NULL;
     if (pass >= plan->pass_count)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "the plan has %zu passes, there is no pass %zu",
-                        plan->pass_count, pass);
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "the plan has %zu passes, there is no pass %zu", plan->pass_count, pass);
     const nib_allocator *allocator = &plan->context->allocator;
     nib_arena arena;
     nib_arena_init(&arena, allocator, 0);

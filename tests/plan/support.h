@@ -22,8 +22,8 @@
 nib_context *test_context(void);
 void free_test_context(void);
 
-/* A package without files, from manifest text. In `quoted` text, ' stands for " and ` for \" (a quote inside an
- * expression). */
+/* A package without files, from manifest text. In `quoted` text, ' stands for " and ` for \" (a
+ * quote inside an expression). */
 nib_package *package_from_json(nib_context *context, const char *json, nib_error *error);
 nib_package *package_from_quoted(const char *quoted);
 /* NULL when there is no such file; anything else that goes wrong fails the test. */
@@ -32,8 +32,8 @@ void free_package(nib_package *package);
 /* The whole file, NUL-terminated, to be freed with free(); NULL when there is none. */
 char *read_text_file(const char *path);
 
-/* A request as words:  aT=float32[1,64]  @attribute=4  #argument=1.5  +tunable=8  ?wanted  !variant  ~ (relaxed).
- * Scalars are numbers, true, false, or else strings. */
+/* A request as words:  aT=float32[1,64]  @attribute=4  #argument=1.5  +tunable=8  ?wanted  !variant
+ * ~ (relaxed). Scalars are numbers, true, false, or else strings. */
 typedef struct request_text {
     char storage[2048];
     size_t used;
@@ -64,7 +64,8 @@ void open_document(document *doc, const char *json);
 void close_document(document *doc);
 /* passes[0].bindings[2].name; undefined when there is no such member */
 nib_value document_at(const document *doc, const char *path);
-/* Fails unless the member at `path`, as compact JSON, is `expected` (or, both strings, the same text). */
+/* Fails unless the member at `path`, as compact JSON, is `expected` (or, both strings, the same
+ * text). */
 void expect_json(const document *doc, const char *path, const char *expected);
 
 /* Fails unless the error says all of the `|`-separated fragments, in one line. */

@@ -36,7 +36,7 @@ static void expect_eval(const nib_caps *caps, const char *expression, const char
     const nib_scope scope = {.frames = {frame}, .frame_count = 1};
     nib_error error = {0};
     nib_expr expr;
-    nib_value value;
+    nib_value value = NIB_UNDEFINED;
     if (nib_expr_compile(&arena, nib_str_from(expression), &expr, &error) ||
         nib_expr_eval(&expr, &scope, &arena, &value, &error))
         fail_msg("%s: %s", expression, error.message);
@@ -72,12 +72,12 @@ static void defaults_are_those_of_the_format(void **state)
 static void a_record_overlays_the_defaults(void **state)
 {
     (void)state;
-    nib_caps *caps =
-        parse("{\"features\": [\"subgroups\", \"shader-f16\", \"subgroups\"],"
-              " \"limits\": {\"maxBufferSize\": 1024, \"maxComputeWorkgroupsPerDimension\": 1000000},"
-              " \"wgslLanguageFeatures\": [\"packed_4x8_integer_dot_product\"],"
-              " \"adapterInfo\": {\"vendor\": \"NVidia\", \"architecture\": \"Hopper-X\","
-              "   \"device\": \"H200\", \"description\": \"a card\", \"subgroupMinSize\": 32}}");
+    nib_caps *caps = parse(
+        "{\"features\": [\"subgroups\", \"shader-f16\", \"subgroups\"],"
+        " \"limits\": {\"maxBufferSize\": 1024, \"maxComputeWorkgroupsPerDimension\": 1000000},"
+        " \"wgslLanguageFeatures\": [\"packed_4x8_integer_dot_product\"],"
+        " \"adapterInfo\": {\"vendor\": \"NVidia\", \"architecture\": \"Hopper-X\","
+        "   \"device\": \"H200\", \"description\": \"a card\", \"subgroupMinSize\": 32}}");
     assert_int_equal(caps->feature_count, 2);
     assert_true(nib_caps_has_feature(caps, "shader-f16"));
     assert_true(nib_caps_limit(caps, "maxBufferSize") == 1024);
@@ -102,7 +102,8 @@ static void matrix_configurations_are_normalised(void **state)
         "{\"componentType\":\"f32\",\"resultComponentType\":\"f32\",\"M\":8,\"N\":8,\"K\":8},"
         "{\"componentType\":\"f64\",\"resultComponentType\":\"f32\",\"M\":8,\"N\":8,\"K\":8},"
         "{\"componentType\":\"f16\",\"resultComponentType\":\"f32\",\"M\":16,\"N\":8,\"K\":8.5},"
-        "{\"componentType\":\"f16\",\"resultComponentType\":\"f32\",\"M\":16,\"N\":8,\"K\":16}, 3]}}");
+        "{\"componentType\":\"f16\",\"resultComponentType\":\"f32\",\"M\":16,\"N\":8,\"K\":16}, "
+        "3]}}");
     expect_eval(caps, "device.adapterInfo.subgroupMatrixConfigs|length", "2");
     expect_eval(caps, "device.adapterInfo.subgroupMatrixConfigs[0].componentType", "\"f16\"");
     expect_eval(caps, "device.adapterInfo.subgroupMatrixConfigs[1].K", "8");
@@ -117,11 +118,12 @@ static void unknown_names_are_kept_and_logged(void **state)
     const nib_context_options options = {.log = keep_line, .log_user = &lines};
     assert_int_equal(nib_context_create(&options, &context, NULL), NIB_OK);
     nib_caps *caps;
-    assert_int_equal(nib_caps_parse(context,
-                                    "{\"features\": [\"telepathy\"], \"limits\": {\"maxDreams\": 3},"
-                                    " \"adapterInfo\": {\"mood\": \"good\"}, \"colour\": 1}",
-                                    &caps, NULL),
-                     NIB_OK);
+    assert_int_equal(
+        nib_caps_parse(context,
+                       "{\"features\": [\"telepathy\"], \"limits\": {\"maxDreams\": 3},"
+                       " \"adapterInfo\": {\"mood\": \"good\"}, \"colour\": 1}",
+                       &caps, NULL),
+        NIB_OK);
     assert_true(nib_caps_has_feature(caps, "telepathy"));
     expect_eval(caps, "device.limits.maxDreams", "3");
     expect_eval(caps, "device.adapterInfo.mood is defined", "false");
@@ -166,8 +168,9 @@ static void setters_of_backends_ignore_what_is_not_finite(void **state)
     assert_int_equal(nib_caps_set_limit(caps, "maxVertexBuffers", 9, NULL), NIB_OK);
     expect_eval(caps, "device.limits.maxVertexBuffers", "8"); /* not finished yet */
     assert_int_equal(nib_caps_finish(caps, NULL), NIB_OK);
-    expect_eval(caps, "[device.limits.maxBufferSize, device.limits.maxBindGroups, "
-                      "device.limits.maxVertexBuffers]",
+    expect_eval(caps,
+                "[device.limits.maxBufferSize, device.limits.maxBindGroups, "
+                "device.limits.maxVertexBuffers]",
                 "[268435456,4,9]");
     nib_caps_free(caps);
 }
@@ -175,9 +178,10 @@ static void setters_of_backends_ignore_what_is_not_finite(void **state)
 static void json_gives_the_same_record_back(void **state)
 {
     (void)state;
-    const char *json = "{\"features\": [\"subgroups\", \"shader-f16\"], \"limits\": {\"maxBufferSize\": "
-                       "4294967292}, \"adapterInfo\": {\"vendor\": \"X\", \"device\": \"Y\", "
-                       "\"subgroupMaxSize\": 64}, \"wgslLanguageFeatures\": [\"a\"]}";
+    const char *json =
+        "{\"features\": [\"subgroups\", \"shader-f16\"], \"limits\": {\"maxBufferSize\": "
+        "4294967292}, \"adapterInfo\": {\"vendor\": \"X\", \"device\": \"Y\", "
+        "\"subgroupMaxSize\": 64}, \"wgslLanguageFeatures\": [\"a\"]}";
     nib_caps *caps = parse(json);
     char *first, *second;
     assert_int_equal(nib_caps_json(caps, &first, NULL), NIB_OK);

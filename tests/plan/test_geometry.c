@@ -27,8 +27,10 @@ static nib_package *list_package(const char *dispatch)
              "          'y': {'kind': 'tensor', 'semantic': 'Y', 'role': 'output'}},"
              " 'attributes': {'n': 1, 'm': 1},"
              " 'variants': [{'id': 'v', 'passes': [{'id': 'p', 'shader': 's.wgsl.jinja',"
-             " 'bindings': [{'name': 'x', 'arg': 'x', 'buffer': {'type': 'read-only-storage'}, 'elementType': 'f32'},"
-             "              {'name': 'y', 'arg': 'y', 'buffer': {'type': 'storage'}, 'elementType': 'f32'}],"
+             " 'bindings': [{'name': 'x', 'arg': 'x', 'buffer': {'type': 'read-only-storage'}, "
+             "'elementType': 'f32'},"
+             "              {'name': 'y', 'arg': 'y', 'buffer': {'type': 'storage'}, "
+             "'elementType': 'f32'}],"
              " 'dispatch': %s}]}]}",
              dispatch);
     return package_from_quoted(quoted);
@@ -89,7 +91,8 @@ static void map_sizes(void **state)
         {"{'threads': 'attrs.n', 'workgroupSize': 'attrs.m'}", "@n=1000 @m=64", NULL, "16 1 1"},
         {"{'threads': 'attrs.n', 'workgroupSize': 64}", "@n=1", NULL, "1 1 1"},
         {"{'threads': 'attrs.n', 'workgroupSize': 64}", "@n=4194241", NULL, "65535 2 1"},
-        {"{'threads': 'attrs.n', 'workgroupSize': 'attrs.m'}", "@n=9 @m=inf", NULL, "0 0 1 inactive"},
+        {"{'threads': 'attrs.n', 'workgroupSize': 'attrs.m'}", "@n=9 @m=inf", NULL,
+         "0 0 1 inactive"},
         /* the fold width is a constant, whatever the device allows */
         {"{'workgroups': 'attrs.n'}", "@n=100", SMALL, "100 1 1"},
     };
@@ -124,8 +127,10 @@ static void sizes_that_are_no_counts_are_named(void **state)
 {
     (void)state;
     static const geometry_case cases[] = {
-        {"{'x': 'attrs.n'}", "@n=1.5", NULL, "variants[0].passes[0].dispatch|pass 'p'|dispatch.x is 1.5"},
-        {"{'x': 1, 'y': 'attrs.n'}", "@n=-1", NULL, "pass 'p'|dispatch.y is -1|non-negative integer"},
+        {"{'x': 'attrs.n'}", "@n=1.5", NULL,
+         "variants[0].passes[0].dispatch|pass 'p'|dispatch.x is 1.5"},
+        {"{'x': 1, 'y': 'attrs.n'}", "@n=-1", NULL,
+         "pass 'p'|dispatch.y is -1|non-negative integer"},
         {"{'x': 1, 'z': 'attrs.n / 0'}", "@n=1", NULL, "pass 'p'|dispatch.z is Infinity"},
         {"{'x': '0 / (attrs.n - 1)'}", "@n=1", NULL, "pass 'p'|dispatch.x is NaN"},
         {"{'x': 'attrs.n % 0'}", "@n=1", NULL, "pass 'p'|dispatch.x is NaN"},
@@ -166,9 +171,8 @@ static void an_empty_output_runs_nothing_and_evaluates_no_size(void **state)
     nib_package *package = map_package("{'x': '1 / 0 * dim([], 0)'}");
     nib_plan *plan = must_plan(package, "x=float32[5,0]", NULL);
     assert_false(plan->passes[0].active);
-    assert_int_equal(plan->passes[0].dispatch[0] + plan->passes[0].dispatch[1] +
-                         plan->passes[0].dispatch[2],
-                     0);
+    assert_int_equal(
+        plan->passes[0].dispatch[0] + plan->passes[0].dispatch[1] + plan->passes[0].dispatch[2], 0);
     nib_plan_free(plan);
     free_package(package);
 }
@@ -187,7 +191,8 @@ static void repeat_groups_expand_in_order(void **state)
         "     'dispatch': {'x': 'k', 'y': 'repeat.i_count'}},"
         "    {'repeat': {'count': 'attrs.m - repeat.i - 1', 'index': 'j'}, 'passes': ["
         "      {'shader': 's', 'bindings': ['x', 'y'],"
-        "       'dispatch': {'x': 'repeat.i + 1', 'y': 'repeat.j + 1', 'z': 'repeat.count'}}]}]}]}]}");
+        "       'dispatch': {'x': 'repeat.i + 1', 'y': 'repeat.j + 1', 'z': "
+        "'repeat.count'}}]}]}]}]}");
     nib_plan *plan = must_plan(package, "x=float32[4]", NULL);
     static const char *const expected[] = {
         "first 1 1 1",
@@ -217,27 +222,25 @@ static void repeat_groups_expand_in_order(void **state)
     free_package(package);
 }
 
+#define ONE_VARIANT(passes)                                                                        \
+    "{'name': 'G', 'inputs': {'x': {'dtype': 'float32'}},"                                         \
+    " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'}},"                                \
+    " 'attributes': {'n': {'default': 0}}, 'variants': [{'id': 'v', 'passes': [" passes "]}]}"
+
 static void a_variant_must_expand_to_passes_with_distinct_ids(void **state)
 {
     (void)state;
-    static const char *const format =
-        "{'name': 'G', 'inputs': {'x': {'dtype': 'float32'}},"
-        " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'}}, 'attributes': {'n': {'default': 0}},"
-        " 'variants': [{'id': 'v', 'passes': [%s]}]}";
-    char quoted[2048];
-    snprintf(quoted, sizeof quoted, format,
-             "{'repeat': {'count': 'attrs.n', 'index': 'i'}, 'passes': [{'shader': 's',"
-             " 'bindings': ['x', 'y'], 'dispatch': {'x': 1}}]}");
-    nib_package *package = package_from_quoted(quoted);
+    nib_package *package = package_from_quoted(
+        ONE_VARIANT("{'repeat': {'count': 'attrs.n', 'index': 'i'}, 'passes': [{'shader': 's',"
+                    " 'bindings': ['x', 'y'], 'dispatch': {'x': 1}}]}"));
     planned result = plan_text(package, "x=float32[4]", NULL);
     assert_int_equal(result.status, NIB_EVAL);
     expect_message(&result.error, "variant 'v' expands to no passes");
     nib_plan_free(must_plan(package, "x=float32[4] @n=1", NULL));
     free_package(package);
-    snprintf(quoted, sizeof quoted, format,
-             "{'id': 'a', 'shader': 's', 'bindings': ['x', 'y'], 'dispatch': {'x': 1}},"
-             "{'id': 'a', 'shader': 's', 'bindings': ['x', 'y'], 'dispatch': {'x': 1}}");
-    package = package_from_quoted(quoted);
+    package = package_from_quoted(
+        ONE_VARIANT("{'id': 'a', 'shader': 's', 'bindings': ['x', 'y'], 'dispatch': {'x': 1}},"
+                    "{'id': 'a', 'shader': 's', 'bindings': ['x', 'y'], 'dispatch': {'x': 1}}"));
     result = plan_text(package, "x=float32[4]", NULL);
     assert_int_equal(result.status, NIB_CONTRACT);
     expect_message(&result.error, "two passes|'a'");

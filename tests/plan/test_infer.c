@@ -52,14 +52,16 @@ static void whole_and_itemised_shapes(void **state)
 {
     (void)state;
     nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'w': {'dtype': 'T', 'optional': true}},"
+        "'name': 'T', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'w': {'dtype': 'T', 'optional': "
+        "true}},"
         " 'outputs': {'y': {'onnx': 'Y', 'dtype': 'T', 'shape': 'shapes.x[:-1] + [attrs.n]'},"
         "             'z': {'dtype': 'T', 'shape': ['last * 2', 3, 'attrs.n']},"
         "             's': {'dtype': 'float16', 'shape': '[]'}},"
         " 'attributes': {'n': {'default': 4}},"
         " 'typeConstraints': {'T': ['float32', 'float16']},"
         " 'derive': {'rank': 'ranks.x', 'last': 'dim(shapes.x, rank - 1)'}");
-    expect_tensors(package, "x=float32[2,5]", "x=float32[2,5] y=float32[2,4] z=float32[10,3,4] s=float16[]");
+    expect_tensors(package, "x=float32[2,5]",
+                   "x=float32[2,5] y=float32[2,4] z=float32[10,3,4] s=float16[]");
     expect_tensors(package, "X=float16[3] w=float16[1] @n=0",
                    "x=float16[3] w=float16[1] y=float16[0] z=float16[6,3,0] s=float16[]");
     expect_tensors(package, "x=float32[7,1,2] y=float32[7,1,4]",
@@ -70,22 +72,27 @@ static void whole_and_itemised_shapes(void **state)
     expect_failure(package, "x=float32[2] @n=nan", NIB_EVAL, "output 'y' (Y)|NaN");
     expect_failure(package, "x=float32[2,5] Y=float32[2,5]", NIB_REQUEST,
                    "output 'y' (Y)|float32[2,5]|float32[2,4]");
-    expect_failure(package, "x=float32[2,5] y=float16[2,4]", NIB_REQUEST, "output 'y' (Y)|float16|T");
-    expect_failure(package, "x=float32[3000000000] @n=9000000000000000", NIB_LIMIT, "output 'z'|2^53");
+    expect_failure(package, "x=float32[2,5] y=float16[2,4]", NIB_REQUEST,
+                   "output 'y' (Y)|float16|T");
+    expect_failure(package, "x=float32[3000000000] @n=9000000000000000", NIB_LIMIT,
+                   "output 'z'|2^53");
     free_package(package);
 }
 
 static void a_failing_derive_hurts_only_the_shapes_that_read_it(void **state)
 {
     (void)state;
-    nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'dtype': 'float32'}, 'w': {'dtype': 'float32', 'optional': true}},"
-        " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'},"
-        "             'z': {'dtype': 'float32', 'optional': true, 'shape': '[wide]'}},"
-        " 'derive': {'wide': 'dim(shapes.w, 0) if present.w else (none + 1 if not present.y else 1)'}");
+    nib_package *package =
+        package_with("'name': 'T', 'inputs': {'x': {'dtype': 'float32'}, 'w': {'dtype': 'float32', "
+                     "'optional': true}},"
+                     " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'},"
+                     "             'z': {'dtype': 'float32', 'optional': true, 'shape': '[wide]'}},"
+                     " 'derive': {'wide': 'dim(shapes.w, 0) if present.w else (none + 1 if not "
+                     "present.y else 1)'}");
     /* In inference `y` is absent, so `wide` fails there, and only `z` needs it. */
     expect_tensors(package, "x=float32[2]", "x=float32[2] y=float32[2]");
-    expect_tensors(package, "x=float32[2] w=float32[5] ?z", "x=float32[2] w=float32[5] y=float32[2] z=float32[5]");
+    expect_tensors(package, "x=float32[2] w=float32[5] ?z",
+                   "x=float32[2] w=float32[5] y=float32[2] z=float32[5]");
     expect_failure(package, "x=float32[2] ?z", NIB_EVAL, "output 'z'|`[wide]`|wide");
     free_package(package);
 }
@@ -93,14 +100,16 @@ static void a_failing_derive_hurts_only_the_shapes_that_read_it(void **state)
 static void optional_outputs_are_made_on_request(void **state)
 {
     (void)state;
-    nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'dtype': 'float32'}},"
-        " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'},"
-        "             'mean': {'onnx': 'Mean', 'dtype': 'float32', 'optional': true, 'shape': '[1 if present.mean else 2]'},"
-        "             'free': {'dtype': 'float32', 'optional': true}}");
+    nib_package *package =
+        package_with("'name': 'T', 'inputs': {'x': {'dtype': 'float32'}},"
+                     " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'},"
+                     "             'mean': {'onnx': 'Mean', 'dtype': 'float32', 'optional': true, "
+                     "'shape': '[1 if present.mean else 2]'},"
+                     "             'free': {'dtype': 'float32', 'optional': true}}");
     expect_tensors(package, "x=float32[2]", "x=float32[2] y=float32[2]");
     expect_tensors(package, "x=float32[2] ?Mean", "x=float32[2] y=float32[2] mean=float32[1]");
-    expect_tensors(package, "x=float32[2] mean=float32[1]", "x=float32[2] y=float32[2] mean=float32[1]");
+    expect_tensors(package, "x=float32[2] mean=float32[1]",
+                   "x=float32[2] y=float32[2] mean=float32[1]");
     expect_tensors(package, "x=float32[2] free=float32[9,9]",
                    "x=float32[2] y=float32[2] free=float32[9,9]");
     expect_failure(package, "x=float32[2] ?free", NIB_REQUEST, "output 'free'|destination");
@@ -114,7 +123,8 @@ static void an_output_without_a_shape_takes_its_destination(void **state)
     (void)state;
     nib_package *package = package_with("'name': 'T', 'inputs': {'x': {'dtype': 'float32'}},"
                                         " 'outputs': {'y': {'onnx': 'Y', 'dtype': 'float32'}}");
-    expect_failure(package, "x=float32[2]", NIB_REQUEST, "output 'y' (Y)|destination must be given");
+    expect_failure(package, "x=float32[2]", NIB_REQUEST,
+                   "output 'y' (Y)|destination must be given");
     expect_tensors(package, "x=float32[2] Y=float32[3,0]", "x=float32[2] y=float32[3,0]");
     free_package(package);
 }
@@ -123,15 +133,19 @@ static void dtypes_follow_the_type_variables(void **state)
 {
     (void)state;
     nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'i': {'dtype': 'I', 'optional': true}},"
-        " 'outputs': {'y': {'dtype': 'T', 'shape': 'shapes.x'}, 'one': {'dtype': 'U', 'shape': 'shapes.x'},"
+        "'name': 'T', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'i': {'dtype': 'I', 'optional': "
+        "true}},"
+        " 'outputs': {'y': {'dtype': 'T', 'shape': 'shapes.x'}, 'one': {'dtype': 'U', 'shape': "
+        "'shapes.x'},"
         "  'free': {'dtype': 'Whatever', 'shape': 'shapes.x'}, 'plain': {'shape': 'shapes.x'},"
         "  'index': {'dtype': 'I', 'optional': true, 'shape': 'shapes.x'}},"
-        " 'typeConstraints': {'T': ['float32', 'float16', 'int8'], 'U': ['uint8'], 'I': ['int32', 'int64']}");
+        " 'typeConstraints': {'T': ['float32', 'float16', 'int8'], 'U': ['uint8'], 'I': ['int32', "
+        "'int64']}");
     expect_tensors(package, "x=float16[2]",
                    "x=float16[2] y=float16[2] one=uint8[2] free=float16[2] plain=float32[2]");
-    expect_tensors(package, "x=int8[2] i=int64[1] ?index",
-                   "x=int8[2] i=int64[1] y=int8[2] one=uint8[2] free=int8[2] plain=float32[2] index=int64[2]");
+    expect_tensors(
+        package, "x=int8[2] i=int64[1] ?index",
+        "x=int8[2] i=int64[1] y=int8[2] one=uint8[2] free=int8[2] plain=float32[2] index=int64[2]");
     expect_tensors(package, "x=float32[2] plain=int32[2] free=bool[2]",
                    "x=float32[2] y=float32[2] one=uint8[2] free=bool[2] plain=int32[2]");
     expect_failure(package, "x=float32[2] ?index", NIB_REQUEST, "output 'index'|dtype");
@@ -146,7 +160,8 @@ static void cast_like_operators_name_their_dtype(void **state)
 {
     (void)state;
     nib_package *package = package_with(
-        "'name': 'Cast', 'inputs': {'x': {'dtype': 'A'}}, 'outputs': {'y': {'dtype': 'B', 'shape': 'shapes.x'}},"
+        "'name': 'Cast', 'inputs': {'x': {'dtype': 'A'}}, 'outputs': {'y': {'dtype': 'B', 'shape': "
+        "'shapes.x'}},"
         " 'attributes': {'to': {}}, 'attributeConstraints': {'to': {'required': true}},"
         " 'typeConstraints': {'A': ['float32', 'int32'], 'B': ['float16', 'int8', 'bool']}");
     expect_tensors(package, "x=float32[2] @to=10", "x=float32[2] y=float16[2]");
@@ -161,7 +176,8 @@ static void int64_is_kept_or_projected(void **state)
 {
     (void)state;
     nib_package *package = package_from_quoted(
-        "{'name': 'T', 'inputs': {'i': {'dtype': 'int64', 'storage': 'int32', 'narrowing': 'checked'},"
+        "{'name': 'T', 'inputs': {'i': {'dtype': 'int64', 'storage': 'int32', 'narrowing': "
+        "'checked'},"
         "  'j': {'dtype': 'J', 'optional': true}},"
         " 'outputs': {'k': {'dtype': 'int64', 'storage': 'int32', 'shape': 'shapes.i'},"
         "             'l': {'dtype': 'J', 'optional': true, 'shape': 'shapes.j'}},"
@@ -194,10 +210,11 @@ static void int64_is_kept_or_projected(void **state)
 static void storage_sizes_follow_the_layout(void **state)
 {
     (void)state;
-    nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'dtype': 'uint8', 'layout': 'packed'}, 'w': {'dtype': 'uint8'},"
-        " 'h': {'dtype': 'float16'}, 'b': {'dtype': 'bool'}, 'u': {'dtype': 'int64'}},"
-        " 'outputs': {'y': {'dtype': 'int16', 'shape': '[3, 2]'}}");
+    nib_package *package =
+        package_with("'name': 'T', 'inputs': {'x': {'dtype': 'uint8', 'layout': 'packed'}, 'w': "
+                     "{'dtype': 'uint8'},"
+                     " 'h': {'dtype': 'float16'}, 'b': {'dtype': 'bool'}, 'u': {'dtype': 'int64'}},"
+                     " 'outputs': {'y': {'dtype': 'int16', 'shape': '[3, 2]'}}");
     nib_plan *plan =
         must_plan(package, "x=uint8[5] w=uint8[5] h=float16[3] b=bool[2,2] u=int64[3]", NULL);
     static const size_t host[] = {5, 5, 6, 4, 24, 12}, gpu[] = {8, 20, 6, 16, 24, 24};
@@ -215,7 +232,8 @@ static void ports_of_one_type_agree(void **state)
 {
     (void)state;
     nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'x': {'dtype': 'T'}, 'w': {'onnx': 'W', 'dtype': 'T'}, 'f': {'dtype': 'Free'},"
+        "'name': 'T', 'inputs': {'x': {'dtype': 'T'}, 'w': {'onnx': 'W', 'dtype': 'T'}, 'f': "
+        "{'dtype': 'Free'},"
         " 'g': {'dtype': 'Free'}}, 'outputs': {'y': {'dtype': 'Free', 'shape': '[1]'}},"
         " 'typeConstraints': {'T': ['float32', 'float16']}");
     /* an undeclared variable demands nothing, and the last one decides */
@@ -229,9 +247,11 @@ static void ports_of_one_type_agree(void **state)
 static void inout_tensors_stand_once(void **state)
 {
     (void)state;
-    nib_package *package = package_with(
-        "'name': 'T', 'inputs': {'a': {'dtype': 'float32', 'optional': true}, 'x': {'dtype': 'float32'}},"
-        " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'}, 'x': {'dtype': 'float32', 'shape': 'shapes.x'}}");
+    nib_package *package =
+        package_with("'name': 'T', 'inputs': {'a': {'dtype': 'float32', 'optional': true}, 'x': "
+                     "{'dtype': 'float32'}},"
+                     " 'outputs': {'y': {'dtype': 'float32', 'shape': 'shapes.x'}, 'x': {'dtype': "
+                     "'float32', 'shape': 'shapes.x'}}");
     expect_tensors(package, "x=float32[3]", "x=float32[3] y=float32[3]");
     nib_plan *plan = must_plan(package, "x=float32[3]", NULL);
     assert_int_equal(plan->tensors[0].port->role, NIB_INOUT);
@@ -263,7 +283,8 @@ static void list_dialect_makes_optional_outputs_that_have_a_shape(void **state)
         "          'm': {'kind': 'tensor', 'semantic': 'M', 'role': 'output', 'required': false},"
         "          'n': {'kind': 'tensor', 'semantic': 'N', 'role': 'output', 'required': false}},"
         " 'variants': [{'id': 'v', 'passes': [{'id': 'p', 'shader': 's',"
-        "  'bindings': [{'name': 'x', 'arg': 'x', 'buffer': {'type': 'storage'}, 'elementType': 'f32'}],"
+        "  'bindings': [{'name': 'x', 'arg': 'x', 'buffer': {'type': 'storage'}, 'elementType': "
+        "'f32'}],"
         "  'dispatch': {'x': 1}}]}]}");
     expect_tensors(package, "X=float32[2,3]", "x=float32[2,3] y=float32[2,3] m=float32[2]");
     free_package(package);

@@ -90,9 +90,10 @@ static void the_line_is_named(void **state)
     nib_arena arena;
     nib_arena_init(&arena, &nib_default_allocator, 0);
     nib_error error = {0};
-    assert_int_equal(nib_check_int64_use(plan, &plan->passes[0], &arena,
-                                         NIB_STR("let a = 1; /* two\nlines */\nout[i] =\n big[i] * 2;"), &error),
-                     NIB_CONTRACT);
+    assert_int_equal(
+        nib_check_int64_use(plan, &plan->passes[0], &arena,
+                            NIB_STR("let a = 1; /* two\nlines */\nout[i] =\n big[i] * 2;"), &error),
+        NIB_CONTRACT);
     expect_message(&error, "line 4|'big'");
     nib_arena_free(&arena);
     nib_plan_free(plan);
@@ -107,7 +108,9 @@ static void other_passes_are_free(void **state)
     nib_plan *plan = must_plan(package, "big=int64[4] small=int32[4]", NULL);
     nib_arena arena;
     nib_arena_init(&arena, &nib_default_allocator, 0);
-    assert_int_equal(nib_check_int64_use(plan, &plan->passes[0], &arena, NIB_STR("big[i] + small[i]"), NULL), NIB_OK);
+    assert_int_equal(
+        nib_check_int64_use(plan, &plan->passes[0], &arena, NIB_STR("big[i] + small[i]"), NULL),
+        NIB_OK);
     nib_arena_free(&arena);
     nib_plan_free(plan);
     free_package(package);
@@ -119,7 +122,8 @@ static void a_narrow_element_type_is_refused(void **state)
     nib_package *package = package_with("{'name': 'big', 'elementType': '$narrow'}");
     planned result = plan_text(package, "big=int64[4] small=int32[4]", NULL);
     assert_int_equal(result.status, NIB_CONTRACT);
-    expect_message(&result.error, "variants[0].passes[0].bindings[0]|binding 'big'|input 'big'|vec2<u32>|i32");
+    expect_message(&result.error,
+                   "variants[0].passes[0].bindings[0]|binding 'big'|input 'big'|vec2<u32>|i32");
     free_package(package);
 }
 

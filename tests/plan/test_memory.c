@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Planning with an allocator that fails at each call in turn: the status is OUT_OF_MEMORY, nothing is leaked, nothing is
- * half made.
+ * Planning with an allocator that fails at each call in turn: the status is OUT_OF_MEMORY, nothing
+ * is leaked, nothing is half made.
  */
 #include "support.h"
 
@@ -40,7 +40,8 @@ static nib_package *read_package(nib_context *context, const char *folder)
 }
 
 /* `best_effort`: a failure may also go by, because it only shortened an explanation. */
-static void every_failure_is_clean(const char *folder, const char *request, nib_status expected, bool best_effort)
+static void every_failure_is_clean(const char *folder, const char *request, nib_status expected,
+                                   bool best_effort)
 {
     failing f = {0};
     nib_context *context;
@@ -59,7 +60,8 @@ static void every_failure_is_clean(const char *folder, const char *request, nib_
         nib_error error = {0};
         f.calls = f.failures = 0;
         f.fail_at = fail_at;
-        nib_status status = nib_caps_parse(context, "{\"features\": [\"subgroups\"]}", &caps, &error);
+        nib_status status =
+            nib_caps_parse(context, "{\"features\": [\"subgroups\"]}", &caps, &error);
         if (status == NIB_OK)
             status = nib_plan_create(package, &text.request, caps, &plan, &error);
         if (status == NIB_OK)
@@ -89,18 +91,20 @@ static void every_failure_is_clean(const char *folder, const char *request, nib_
 static void a_plan_with_every_part(void **state)
 {
     (void)state;
-    every_failure_is_clean("com.microsoft.MatMulNBitsQkv",
-                           "aT=float32[3,64] skipT=float32[3,64] normScaleT=float32[64] qBT=uint8[8,2,16]"
-                           " qScalesT=float32[8,2] kBT=uint8[4,2,16] kScalesT=float32[4,2] vBT=uint8[4,2,16]"
-                           " vScalesT=float32[4,2] ?residualT @K=64 @Nq=8 @Nkv=4 @block_size=32 +LANES=16",
-                           NIB_OK, false);
+    every_failure_is_clean(
+        "com.microsoft.MatMulNBitsQkv",
+        "aT=float32[3,64] skipT=float32[3,64] normScaleT=float32[64] qBT=uint8[8,2,16]"
+        " qScalesT=float32[8,2] kBT=uint8[4,2,16] kScalesT=float32[4,2] vBT=uint8[4,2,16]"
+        " vScalesT=float32[4,2] ?residualT @K=64 @Nq=8 @Nkv=4 @block_size=32 +LANES=16",
+        NIB_OK, false);
 }
 
 static void a_request_that_no_variant_fits(void **state)
 {
     (void)state;
     every_failure_is_clean("com.microsoft.MatMulBnb4",
-                           "aT=float32[1,2,32] bT=uint8[64] absmaxT=float32[8] @K=32 @N=4 @block_size=16 @quant_type=1",
+                           "aT=float32[1,2,32] bT=uint8[64] absmaxT=float32[8] @K=32 @N=4 "
+                           "@block_size=16 @quant_type=1",
                            NIB_NO_VARIANT, true);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two seed manifests, unchanged, give every value of the walk-throughs in package format appendix A and B, on a
- * device with 8 and on one with 10 storage buffers for each shader stage.
+ * The two seed manifests, unchanged, give every value of the walk-throughs in package format
+ * appendix A and B, on a device with 8 and on one with 10 storage buffers for each shader stage.
  */
 #include "support.h"
 
-#define QKV_SEED NIB_SHARED_DIR "/seeds/000_d41ea27ffdf6167a.txt"
-#define BNB4_SEED NIB_SHARED_DIR "/seeds/001_559cda9cc1da57fb.txt"
+#define QKV_SEED        NIB_SHARED_DIR "/seeds/000_d41ea27ffdf6167a.txt"
+#define BNB4_SEED       NIB_SHARED_DIR "/seeds/001_559cda9cc1da57fb.txt"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #define DEVICE(buffers)                                                                            \
@@ -34,11 +34,13 @@ static void expect_plan(const nib_package *package, const char *request, const c
     nib_plan_free(plan);
 }
 
-#define EXPECT(package, request, caps, expected) expect_plan(package, request, caps, expected, COUNT_OF(expected))
+#define EXPECT(package, request, caps, expected)                                                   \
+    expect_plan(package, request, caps, expected, COUNT_OF(expected))
 
-static const char qkv_request[] =
-    "aT=float32[1,64] normScaleT=float32[64] qBT=uint8[8,2,16] qScalesT=float32[8,2] kBT=uint8[4,2,16]"
-    " kScalesT=float32[4,2] vBT=uint8[4,2,16] vScalesT=float32[4,2] @K=64 @Nq=8 @Nkv=4 @block_size=32";
+static const char qkv_request[] = "aT=float32[1,64] normScaleT=float32[64] qBT=uint8[8,2,16] "
+                                  "qScalesT=float32[8,2] kBT=uint8[4,2,16]"
+                                  " kScalesT=float32[4,2] vBT=uint8[4,2,16] vScalesT=float32[4,2] "
+                                  "@K=64 @Nq=8 @Nkv=4 @block_size=32";
 
 /* ---- appendix A ---- */
 
@@ -50,11 +52,11 @@ static void a1_tensors(void **state)
         size_t bytes;
         bool packed;
     } expected[] = {
-        {"aT", "float32[1,64]", 256, false},     {"normScaleT", "float32[64]", 256, false},
-        {"qBT", "uint8[8,2,16]", 256, true},     {"qScalesT", "float32[8,2]", 64, false},
-        {"kBT", "uint8[4,2,16]", 128, true},     {"kScalesT", "float32[4,2]", 32, false},
-        {"vBT", "uint8[4,2,16]", 128, true},     {"vScalesT", "float32[4,2]", 32, false},
-        {"qT", "float32[1,8]", 32, false},       {"kT", "float32[1,4]", 16, false},
+        {"aT", "float32[1,64]", 256, false}, {"normScaleT", "float32[64]", 256, false},
+        {"qBT", "uint8[8,2,16]", 256, true}, {"qScalesT", "float32[8,2]", 64, false},
+        {"kBT", "uint8[4,2,16]", 128, true}, {"kScalesT", "float32[4,2]", 32, false},
+        {"vBT", "uint8[4,2,16]", 128, true}, {"vScalesT", "float32[4,2]", 32, false},
+        {"qT", "float32[1,8]", 32, false},   {"kT", "float32[1,4]", 16, false},
         {"vT", "float32[1,4]", 16, false},
     };
     nib_plan *plan = must_plan(qkv, qkv_request, DEVICE(10));
@@ -119,7 +121,8 @@ static expectation qkv_derives[] = {
     {"derive.normedElement", "vec4<f32>"},
     {"derive.decodeWorkgroupSize", "64"},
     {"derive.useSubgroups", "true"},
-    {"outputs", "{\"qT\":{\"dtype\":\"float32\",\"shape\":[1,8]},\"kT\":{\"dtype\":\"float32\",\"shape\":[1,4]},"
+    {"outputs", "{\"qT\":{\"dtype\":\"float32\",\"shape\":[1,8]},\"kT\":{\"dtype\":\"float32\","
+                "\"shape\":[1,4]},"
                 "\"vT\":{\"dtype\":\"float32\",\"shape\":[1,4]}}"},
     {"attributes.bits", "4"},
     {"attributes.accuracy_level", "0"},
@@ -153,20 +156,21 @@ static void a5_norm_on_ten_buffers(void **state)
     static expectation expected[] = {
         {"variant", "norm"},
         {"rejected", "[]"},
-        {"intermediates", "[{\"id\":\"normedA\",\"dtype\":\"float32\",\"shape\":[64],\"bytes\":256}]"},
+        {"intermediates",
+         "[{\"id\":\"normedA\",\"dtype\":\"float32\",\"shape\":[64],\"bytes\":256}]"},
         {"passes[0].id", "norm"},
         {"passes[0].shader", "matmul-nbits-fused-rms-norm.wgsl.jinja"},
         {"passes[0].label", "MatMulNBitsQkv.RmsNorm"},
         {"passes[0].dispatch", "[1,1,1]"},
         {"passes[0].declarations", NORM_DECLARATIONS},
         {"passes[0].uniforms", "{\"params\":\"01000000000000000000000000000000\"}"},
-        {"passes[0].bindings[1]",
-         "{\"binding\":1,\"name\":\"norm_scale\",\"kind\":\"read-only-storage\",\"tensor\":\"normScaleT\","
-         "\"elementType\":\"f32\",\"length\":64}"},
-        {"passes[0].bindings[2]",
-         "{\"binding\":2,\"name\":\"normed\",\"kind\":\"storage\",\"tensor\":\"normedA\",\"elementType\":\"f32\"}"},
-        {"passes[0].bindings[3]",
-         "{\"binding\":3,\"name\":\"params\",\"kind\":\"uniform\",\"tensor\":null,\"elementType\":null}"},
+        {"passes[0].bindings[1]", "{\"binding\":1,\"name\":\"norm_scale\",\"kind\":\"read-only-"
+                                  "storage\",\"tensor\":\"normScaleT\","
+                                  "\"elementType\":\"f32\",\"length\":64}"},
+        {"passes[0].bindings[2]", "{\"binding\":2,\"name\":\"normed\",\"kind\":\"storage\","
+                                  "\"tensor\":\"normedA\",\"elementType\":\"f32\"}"},
+        {"passes[0].bindings[3]", "{\"binding\":3,\"name\":\"params\",\"kind\":\"uniform\","
+                                  "\"tensor\":null,\"elementType\":null}"},
         {"passes[1].id", "main"},
         {"passes[1].shader", "qkv-projection.wgsl.jinja"},
         {"passes[1].derive", "{\"singleProjection\":\"\"}"},
@@ -207,9 +211,11 @@ static void a6_split_norm_on_eight_buffers(void **state)
     (void)state;
     static expectation expected[] = {
         {"variant", "split_norm"},
-        {"rejected", "[{\"variant\":\"norm\",\"reason\":\"" BUDGET "\"},{\"variant\":\"skip\",\"reason\":\"" BUDGET
+        {"rejected", "[{\"variant\":\"norm\",\"reason\":\"" BUDGET
+                     "\"},{\"variant\":\"skip\",\"reason\":\"" BUDGET
                      "\"},{\"variant\":\"skipsum\",\"reason\":\"" BUDGET "\"}]"},
-        {"intermediates", "[{\"id\":\"normedA\",\"dtype\":\"float32\",\"shape\":[64],\"bytes\":256}]"},
+        {"intermediates",
+         "[{\"id\":\"normedA\",\"dtype\":\"float32\",\"shape\":[64],\"bytes\":256}]"},
         {"passes[0].id", "norm"},
         {"passes[0].dispatch", "[1,1,1]"},
         {"passes[0].declarations", NORM_DECLARATIONS},
@@ -237,7 +243,8 @@ static void a7_other_cases(void **state)
     (void)state;
     char request[1024];
     snprintf(request, sizeof request, "%s skipT=float32[1,64]", qkv_request);
-    static expectation skip[] = {{"variant", "skip"}, {"derive.hasSkip", "true"}, {"passes[0].bindings[1].tensor", "skipT"}};
+    static expectation skip[] = {
+        {"variant", "skip"}, {"derive.hasSkip", "true"}, {"passes[0].bindings[1].tensor", "skipT"}};
     static expectation split[] = {{"variant", "split_skip"}};
     EXPECT(qkv, request, DEVICE(10), skip);
     EXPECT(qkv, request, DEVICE(8), split);
@@ -253,15 +260,17 @@ static void a7_other_cases(void **state)
     planned none = plan_text(qkv, request, DEVICE(8));
     assert_int_equal(none.status, NIB_NO_VARIANT);
     expect_message(&none.error,
-                   "com.microsoft.MatMulNBitsQkv|norm: " BUDGET "; skip: " BUDGET "; skipsum: " BUDGET
-                   "; split_norm: `qkvShapeOk` is false (normContractOk: |; split_skip: `qkvShapeOk` is false; "
+                   "com.microsoft.MatMulNBitsQkv|norm: " BUDGET "; skip: " BUDGET
+                   "; skipsum: " BUDGET "; split_norm: `qkvShapeOk` is false (normContractOk: |; "
+                                        "split_skip: `qkvShapeOk` is false; "
                    "split_skipsum: `qkvShapeOk` is false");
     /* a vector instead of a matrix */
     snprintf(request, sizeof request, "aT=float32[64]%s", qkv_request + strlen("aT=float32[1,64]"));
     none = plan_text(qkv, request, DEVICE(10));
     assert_int_equal(none.status, NIB_NO_VARIANT);
-    expect_message(&none.error, "norm: `qkvShapeOk` is false (ioShapeOk: `(ranks.aT == 2 or ranks.aT == 3)`|"
-                                "input 'aT' (A) is float32[64]");
+    expect_message(&none.error,
+                   "norm: `qkvShapeOk` is false (ioShapeOk: `(ranks.aT == 2 or ranks.aT == 3)`|"
+                   "input 'aT' (A) is float32[64]");
 }
 
 /* Rows fold into M, and many rows use the tiled walk. */
@@ -269,7 +278,8 @@ static void a_batch_of_rows(void **state)
 {
     (void)state;
     char request[1024];
-    snprintf(request, sizeof request, "aT=float32[3,5,64]%s", qkv_request + strlen("aT=float32[1,64]"));
+    snprintf(request, sizeof request, "aT=float32[3,5,64]%s",
+             qkv_request + strlen("aT=float32[1,64]"));
     static expectation expected[] = {
         {"derive.aRows", "15"},
         {"derive.rowTile", "8"},
@@ -287,12 +297,17 @@ static void a_batch_of_rows(void **state)
     };
     EXPECT(qkv, request, DEVICE(10), expected);
     /* no rows: nothing runs, and nothing is sized */
-    snprintf(request, sizeof request, "aT=float32[0,64]%s", qkv_request + strlen("aT=float32[1,64]"));
+    snprintf(request, sizeof request, "aT=float32[0,64]%s",
+             qkv_request + strlen("aT=float32[1,64]"));
     static expectation empty[] = {
-        {"variant", "norm"},          {"outputs.qT.shape", "[0,8]"},
-        {"passes[0].active", "false"}, {"passes[0].dispatch", "[0,0,0]"},
-        {"passes[1].active", "false"}, {"passes[0].uniforms.params", "00000000000000000000000000000000"},
-        {"intermediates[0].shape", "[0]"}, {"intermediates[0].bytes", "0"},
+        {"variant", "norm"},
+        {"outputs.qT.shape", "[0,8]"},
+        {"passes[0].active", "false"},
+        {"passes[0].dispatch", "[0,0,0]"},
+        {"passes[1].active", "false"},
+        {"passes[0].uniforms.params", "00000000000000000000000000000000"},
+        {"intermediates[0].shape", "[0]"},
+        {"intermediates[0].bytes", "0"},
     };
     EXPECT(qkv, request, DEVICE(10), empty);
 }
@@ -301,7 +316,10 @@ static void a_batch_of_rows(void **state)
 
 static void bnb4_request(char *out, size_t size, int rows)
 {
-    snprintf(out, size, "aT=float32[%d,64] bT=uint8[256] absmaxT=float32[16] @K=64 @N=8 @block_size=32 @quant_type=1", rows);
+    snprintf(out, size,
+             "aT=float32[%d,64] bT=uint8[256] absmaxT=float32[16] @K=64 @N=8 @block_size=32 "
+             "@quant_type=1",
+             rows);
 }
 
 static expectation bnb4_common[] = {
@@ -349,7 +367,8 @@ static expectation bnb4_common[] = {
     "@group(0) @binding(2) var<storage, read> absmax: array<f32, 16u>;\n"                          \
     "@group(0) @binding(3) var<storage, read_write> y: array<f32>;\n"                              \
     "@group(0) @binding(4) var<uniform> params: Params;"
-#define MAIN_DECLARATIONS "struct Params { rows: u32, K: u32, N: u32, blockSize: u32 };\n" BNB4_BINDINGS
+#define MAIN_DECLARATIONS                                                                          \
+    "struct Params { rows: u32, K: u32, N: u32, blockSize: u32 };\n" BNB4_BINDINGS
 
 static void b4_gemv_for_one_row(void **state)
 {
@@ -386,7 +405,8 @@ static void b4_gemv_for_one_row(void **state)
     assert_int_equal(plan->tensors[3].gpu_bytes, 32);
     size_t listed = 4; /* gemvShapeValid, tileEligible, sgmatWidenBytes, sgmatWidenOutBytes */
     for (size_t i = 0; i < COUNT_OF(bnb4_common); i++)
-        listed += strncmp(bnb4_common[i][0], "derive.", 7) == 0 && !strstr(bnb4_common[i][0], "constants");
+        listed += strncmp(bnb4_common[i][0], "derive.", 7) == 0 &&
+                  !strstr(bnb4_common[i][0], "constants");
     assert_int_equal(plan->derive->count, listed);
     nib_plan_free(plan);
 }
@@ -418,7 +438,9 @@ static void b5_tiled_for_many_rows(void **state)
     EXPECT(bnb4, request, DEVICE(10), expected);
     nib_plan *plan = must_plan(bnb4, request, DEVICE(10));
     assert_int_equal(plan->rejected_count, 3);
-    assert_true(nib_str_starts(plan->rejected[0].reason, NIB_STR("`gemvShapeValid` is false (`dim(shapes.A, 0) == 1`: 32 == 1")));
+    assert_true(
+        nib_str_starts(plan->rejected[0].reason,
+                       NIB_STR("`gemvShapeValid` is false (`dim(shapes.A, 0) == 1`: 32 == 1")));
     nib_plan_free(plan);
 }
 
@@ -451,8 +473,10 @@ static void b6_scalar_in_between(void **state)
 
 #define MATRIX_DEVICE                                                                              \
     "{\"features\": [\"subgroups\", \"shader-f16\", \"chromium-experimental-subgroup-matrix\"],"   \
-    " \"adapterInfo\": {\"subgroupMinSize\": 32, \"subgroupMaxSize\": 32, \"subgroupMatrixConfigs\": ["  \
-    "{\"componentType\": \"f32\", \"resultComponentType\": \"f32\", \"M\": 8, \"N\": 8, \"K\": 8}]}}"
+    " \"adapterInfo\": {\"subgroupMinSize\": 32, \"subgroupMaxSize\": 32, "                        \
+    "\"subgroupMatrixConfigs\": ["                                                                 \
+    "{\"componentType\": \"f32\", \"resultComponentType\": \"f32\", \"M\": 8, \"N\": 8, \"K\": "   \
+    "8}]}}"
 
 static void b7_subgroup_matrices(void **state)
 {
@@ -467,8 +491,9 @@ static void b7_subgroup_matrices(void **state)
     static expectation wide[] = {
         {"variant", "sgmat_widened"},
         {"rejected[0].variant", "gemv"},
-        {"intermediates", "[{\"id\":\"aF32\",\"dtype\":\"float32\",\"shape\":[4096],\"bytes\":16384},"
-                          "{\"id\":\"yF32\",\"dtype\":\"float32\",\"shape\":[4096],\"bytes\":16384}]"},
+        {"intermediates",
+         "[{\"id\":\"aF32\",\"dtype\":\"float32\",\"shape\":[4096],\"bytes\":16384},"
+         "{\"id\":\"yF32\",\"dtype\":\"float32\",\"shape\":[4096],\"bytes\":16384}]"},
         {"passes[0].id", "widen_a"},
         {"passes[0].dispatch", "[16,1,1]"},
         {"passes[0].bindings[0].elementType", "f16"},
@@ -485,9 +510,13 @@ static void b7_subgroup_matrices(void **state)
         {"passes[2].bindings[0].tensor", "yF32"},
         {"passes[2].bindings[1].tensor", "yT"},
     };
-    EXPECT(bnb4, "aT=float32[64,64] bT=uint8[2048] absmaxT=float32[128] @K=64 @N=64 @block_size=32 @quant_type=0",
+    EXPECT(bnb4,
+           "aT=float32[64,64] bT=uint8[2048] absmaxT=float32[128] @K=64 @N=64 @block_size=32 "
+           "@quant_type=0",
            MATRIX_DEVICE, narrow);
-    EXPECT(bnb4, "aT=float16[64,64] bT=uint8[2048] absmaxT=float16[128] @K=64 @N=64 @block_size=32 @quant_type=0",
+    EXPECT(bnb4,
+           "aT=float16[64,64] bT=uint8[2048] absmaxT=float16[128] @K=64 @N=64 @block_size=32 "
+           "@quant_type=0",
            MATRIX_DEVICE, wide);
 }
 
@@ -495,8 +524,10 @@ static void names_of_the_list_dialect_are_interchangeable(void **state)
 {
     (void)state;
     static expectation expected[] = {{"variant", "gemv"}, {"inputs.aT.shape", "[1,64]"}};
-    EXPECT(bnb4, "A=float32[1,64] B=uint8[256] absmax=float32[16] @K=64 @N=8 @block_size=32 @quant_type=1", DEVICE(8),
-           expected);
+    EXPECT(
+        bnb4,
+        "A=float32[1,64] B=uint8[256] absmax=float32[16] @K=64 @N=8 @block_size=32 @quant_type=1",
+        DEVICE(8), expected);
     char request[256];
     bnb4_request(request, sizeof request, 0);
     static expectation empty[] = {{"outputs.yT.shape", "[0,8]"}, {"passes[0].active", "false"}};
@@ -508,7 +539,8 @@ int main(void)
     qkv = package_from_file(QKV_SEED);
     bnb4 = package_from_file(BNB4_SEED);
     if (!qkv || !bnb4) {
-        printf("NOT RUN: the seed manifests are not in %s/seeds (set NIB_SHARED_DIR)\n", NIB_SHARED_DIR);
+        printf("NOT RUN: the seed manifests are not in %s/seeds (set NIB_SHARED_DIR)\n",
+               NIB_SHARED_DIR);
         free_package(qkv);
         free_package(bnb4);
         free_test_context();

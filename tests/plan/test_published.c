@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published manifests plan as they are: every case of Add's test.json, and Softmax over shapes that reach its variants.
+ * Published manifests plan as they are: every case of Add's test.json, and Softmax over shapes that
+ * reach its variants.
  */
 #include "support.h"
 
 #include "base/error.h"
 
-#define ADD NIB_SHARED_DIR "/packages/ai.onnx.Add/build/webgpu/"
+#define ADD     NIB_SHARED_DIR "/packages/ai.onnx.Add/build/webgpu/"
 #define SOFTMAX NIB_SHARED_DIR "/packages/ai.onnx.Softmax/build/webgpu/manifest.json"
 
 static nib_package *add, *softmax;
@@ -35,7 +36,8 @@ static void expect_output(const nib_plan *plan, nib_str key, nib_value tensor, c
         fail_msg("%s: %.*s is %s and not %s", name, NIB_STR_ARG(key), have, want);
 }
 
-/* Plans one case on the default device. false: refused because of its dtype, which a skipped case may have. */
+/* Plans one case on the default device. false: refused because of its dtype, which a skipped case
+ * may have. */
 static bool plan_case(nib_value test)
 {
     const nib_map *inputs = nib_map_get_cstr(test.as.map, "inputs")->as.map;
@@ -44,16 +46,19 @@ static bool plan_case(nib_value test)
     nib_named_desc tensors[4];
     assert_true(inputs->count <= 4);
     for (size_t i = 0; i < inputs->count; i++)
-        tensors[i] = (nib_named_desc){inputs->entries[i].key.data, desc_of(inputs->entries[i].value)};
+        tensors[i] =
+            (nib_named_desc){inputs->entries[i].key.data, desc_of(inputs->entries[i].value)};
     const nib_request request = {.tensors = tensors, .tensor_count = inputs->count};
     nib_caps *caps;
     nib_plan *plan;
     nib_error error = {0};
     /* float16 cases need the feature; everything else of the device is the default */
-    assert_int_equal(nib_caps_parse(test_context(), "{\"features\": [\"shader-f16\"]}", &caps, NULL), NIB_OK);
+    assert_int_equal(
+        nib_caps_parse(test_context(), "{\"features\": [\"shader-f16\"]}", &caps, NULL), NIB_OK);
     const nib_status status = nib_plan_create(add, &request, caps, &plan, &error);
     nib_caps_free(caps);
-    if (status == NIB_REQUEST && nib_map_get_cstr(test.as.map, "skipGpu") && strstr(error.message, "has dtype"))
+    if (status == NIB_REQUEST && nib_map_get_cstr(test.as.map, "skipGpu") &&
+        strstr(error.message, "has dtype"))
         return false;
     if (status != NIB_OK)
         fail_msg("%s: %s", name, error.message);
@@ -78,8 +83,9 @@ static void every_case_of_add_has_its_shape(void **state)
         else
             excepted++;
     }
-    printf("ai.onnx.Add: %zu cases planned, %zu excepted (a dtype that the manifest does not admit)\n", planned_cases,
-           excepted);
+    printf(
+        "ai.onnx.Add: %zu cases planned, %zu excepted (a dtype that the manifest does not admit)\n",
+        planned_cases, excepted);
     assert_int_equal(planned_cases + excepted, 51);
     assert_true(excepted <= 1);
     close_document(&doc);
@@ -105,7 +111,8 @@ static void add_chooses_by_shape(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char dispatch[32];
         nib_plan *plan = must_plan(add, cases[i].request, NULL);
-        snprintf(dispatch, sizeof dispatch, "%u %u", plan->passes[0].dispatch[0], plan->passes[0].dispatch[1]);
+        snprintf(dispatch, sizeof dispatch, "%u %u", plan->passes[0].dispatch[0],
+                 plan->passes[0].dispatch[1]);
         assert_string_equal(nib_plan_variant(plan), cases[i].variant);
         assert_string_equal(dispatch, cases[i].dispatch);
         nib_plan_free(plan);
@@ -121,7 +128,8 @@ static void add_chooses_by_shape(void **state)
 }
 
 #define SUBGROUPS                                                                                  \
-    "{\"features\": [\"subgroups\"], \"adapterInfo\": {\"subgroupMinSize\": 32, \"subgroupMaxSize\": 32}}"
+    "{\"features\": [\"subgroups\"], \"adapterInfo\": {\"subgroupMinSize\": 32, "                  \
+    "\"subgroupMaxSize\": 32}}"
 
 static void softmax_plans(void **state)
 {
@@ -132,7 +140,8 @@ static void softmax_plans(void **state)
     } cases[] = {
         {"x=float32[100,33]", NULL, "online_wg", false},
         {"x=float32[4,256]", NULL, "online_wg_vec4", false},
-        /* fewer columns than WG_VEC4_MIN_COLS demote the vec4 shader, and a plainer one takes over */
+        /* fewer columns than WG_VEC4_MIN_COLS demote the vec4 shader, and a plainer one takes over
+         */
         {"x=float32[4,64]", NULL, "online_wg", false},
         {"x=float32[4,16]", NULL, "online_local_vec4_nosg", false},
         {"x=float32[4,7]", NULL, "online_local_nosg", false},
@@ -147,7 +156,8 @@ static void softmax_plans(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         nib_plan *plan = must_plan(softmax, cases[i].request, cases[i].caps);
         if (cases[i].variant && strcmp(nib_plan_variant(plan), cases[i].variant) != 0)
-            fail_msg("%s takes %s and not %s", cases[i].request, nib_plan_variant(plan), cases[i].variant);
+            fail_msg("%s takes %s and not %s", cases[i].request, nib_plan_variant(plan),
+                     cases[i].variant);
         assert_int_equal(plan->demoted, cases[i].demoted);
         nib_plan_free(plan);
     }
@@ -155,8 +165,9 @@ static void softmax_plans(void **state)
     nib_plan *plan = must_plan(softmax, "x=float32[4,64]", NULL);
     bool found = false;
     for (size_t i = 0; i < plan->rejected_count; i++)
-        found = found || (nib_str_is(plan->rejected[i].variant, "online_wg_vec4") &&
-                          nib_str_starts(plan->rejected[i].reason, NIB_STR("demoted: `dim(shapes.x")));
+        found =
+            found || (nib_str_is(plan->rejected[i].variant, "online_wg_vec4") &&
+                      nib_str_starts(plan->rejected[i].reason, NIB_STR("demoted: `dim(shapes.x")));
     assert_true(found);
     nib_plan_free(plan);
     plan = must_plan(softmax, "x=float32[4,16]", NULL);
@@ -169,15 +180,22 @@ static void softmax_plans(void **state)
 static void every_softmax_variant_that_accepts_plans(void **state)
 {
     (void)state;
-    static const char *const shapes[] = {"x=float32[512,64]", "x=float32[2,131072]", "x=float32[64,33]", "x=float32[4,7]",
-                                         "x=float32[4,16]",   "x=float32[4,16,8] @axis=1", "x=float32[16,2048,256] @axis=1",
-                                         "x=float32[40,32]",  "x=float32[40,31]"};
+    static const char *const shapes[] = {"x=float32[512,64]",
+                                         "x=float32[2,131072]",
+                                         "x=float32[64,33]",
+                                         "x=float32[4,7]",
+                                         "x=float32[4,16]",
+                                         "x=float32[4,16,8] @axis=1",
+                                         "x=float32[16,2048,256] @axis=1",
+                                         "x=float32[40,32]",
+                                         "x=float32[40,31]"};
     const nib_contract *contract = softmax->contract;
     for (size_t v = 0; v < contract->variant_count; v++) {
         bool accepted = false;
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             char request[256];
-            snprintf(request, sizeof request, "%s !%.*s", shapes[i], NIB_STR_ARG(contract->variants[v].id));
+            snprintf(request, sizeof request, "%s !%.*s", shapes[i],
+                     NIB_STR_ARG(contract->variants[v].id));
             planned result = plan_text(softmax, request, SUBGROUPS);
             if (result.status != NIB_OK && result.status != NIB_NO_VARIANT)
                 fail_msg("%s: %s", request, result.error.message);
@@ -194,7 +212,8 @@ int main(void)
     add = package_from_file(ADD "manifest.json");
     softmax = package_from_file(SOFTMAX);
     if (!add || !softmax) {
-        printf("NOT RUN: the published manifests are not in %s/packages (set NIB_SHARED_DIR)\n", NIB_SHARED_DIR);
+        printf("NOT RUN: the published manifests are not in %s/packages (set NIB_SHARED_DIR)\n",
+               NIB_SHARED_DIR);
         free_package(add);
         free_package(softmax);
         free_test_context();

@@ -148,7 +148,8 @@ static void build_request(const request_case *c, char *out, size_t size)
 
 /* ---- running ---- */
 
-static void expect_output(const request_case *c, const nib_plan *plan, const char *word, size_t length)
+static void expect_output(const request_case *c, const nib_plan *plan, const char *word,
+                          size_t length)
 {
     char text[128], key[64], desc[64];
     const size_t name = key_length(word);
@@ -177,7 +178,8 @@ static void check_plan(const request_case *c, const nib_plan *plan)
 static void run_case(const request_case *c)
 {
     char path[512], request[2048];
-    snprintf(path, sizeof path, NIB_SOURCE_DIR "/kernels/%s/build/webgpu/manifest.json", c->package);
+    snprintf(path, sizeof path, NIB_SOURCE_DIR "/kernels/%s/build/webgpu/manifest.json",
+             c->package);
     nib_package *package = package_from_file(path);
     assert_non_null(package);
     build_request(c, request, sizeof request);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Uniform bytes and the declarations text (package format 4.7, 5.4). Expected bytes were made with Python's struct module.
+ * Uniform bytes and the declarations text (package format 4.7, 5.4). Expected bytes were made with
+ * Python's struct module.
  */
 #include "support.h"
 
@@ -8,14 +9,18 @@ static nib_package *package_with(const char *bindings)
 {
     char quoted[4096];
     snprintf(quoted, sizeof quoted,
-             "{'name': 'U', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'w': {'dtype': 'T', 'optional': true}},"
+             "{'name': 'U', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T'}, 'w': {'dtype': 'T', "
+             "'optional': true}},"
              " 'outputs': {'y': {'dtype': 'T', 'shape': 'shapes.x'}},"
              " 'typeConstraints': {'T': ['float32', 'float16']},"
              " 'attributes': {'n': {'default': 3}, 'f': {'default': 0.1}},"
-             " 'args': {'u': {'kind': 'u32', 'required': false}, 'text': {'kind': 'string', 'required': false},"
+             " 'args': {'u': {'kind': 'u32', 'required': false}, 'text': {'kind': 'string', "
+             "'required': false},"
              "          'flag': {'kind': 'bool', 'required': false}},"
-             " 'derive': {'len': 'numel(shapes.x)', 'vec': '`vec4<` ~ dtypes.T ~ `>`', 'nothing': 'none'},"
-             " 'variants': [{'id': 'v', 'passes': [{'id': 'p', 'shader': 's', 'derive': {'own': 'len * 2'},"
+             " 'derive': {'len': 'numel(shapes.x)', 'vec': '`vec4<` ~ dtypes.T ~ `>`', 'nothing': "
+             "'none'},"
+             " 'variants': [{'id': 'v', 'passes': [{'id': 'p', 'shader': 's', 'derive': {'own': "
+             "'len * 2'},"
              " 'bindings': [%s], 'dispatch': {'x': 'attrs.n'}}]}]}",
              bindings);
     return package_from_quoted(quoted);
@@ -37,26 +42,36 @@ static void fields_are_packed_little_endian(void **state)
     (void)state;
     static const uniform_case cases[] = {
         {"{'name': 'a', 'type': 'u32', 'value': 1}", "", "01000000000000000000000000000000"},
-        {"{'name': 'a', 'type': 'u32', 'value': 'len'}, {'name': 'b', 'type': 'i32', 'value': '-2'}", "",
-         "06000000feffffff0000000000000000"},
-        {"{'name': 'a', 'type': 'u32', 'value': 4294967295}, {'name': 'b', 'type': 'i32', 'value': -2147483648},"
-         " {'name': 'c', 'type': 'i32', 'value': 2147483647}, {'name': 'd', 'type': 'f32', 'value': -0.0}",
+        {"{'name': 'a', 'type': 'u32', 'value': 'len'}, {'name': 'b', 'type': 'i32', 'value': "
+         "'-2'}",
+         "", "06000000feffffff0000000000000000"},
+        {"{'name': 'a', 'type': 'u32', 'value': 4294967295}, {'name': 'b', 'type': 'i32', 'value': "
+         "-2147483648},"
+         " {'name': 'c', 'type': 'i32', 'value': 2147483647}, {'name': 'd', 'type': 'f32', "
+         "'value': -0.0}",
          "", "ffffffff00000080ffffff7f00000080"},
-        {"{'name': 'a', 'type': 'f32', 'value': 'attrs.f'}, {'name': 'b', 'type': 'f32', 'value': '1.0'},"
-         " {'name': 'c', 'type': 'f32', 'value': '1 / 0'}, {'name': 'd', 'type': 'f32', 'value': '-1 / 0'},"
+        {"{'name': 'a', 'type': 'f32', 'value': 'attrs.f'}, {'name': 'b', 'type': 'f32', 'value': "
+         "'1.0'},"
+         " {'name': 'c', 'type': 'f32', 'value': '1 / 0'}, {'name': 'd', 'type': 'f32', 'value': "
+         "'-1 / 0'},"
          " {'name': 'e', 'type': 'f32', 'value': 1e39}",
          "", "cdcccc3d0000803f0000807f000080ff0000807f000000000000000000000000"},
         /* the largest double that still rounds to the largest float, and the first that does not */
-        {"{'name': 'a', 'type': 'f32', 'value': 3.4028235677973362e38}, {'name': 'b', 'type': 'f32', 'value':"
-         " 3.4028235677973366e38}, {'name': 'c', 'type': 'f32', 'value': 1e-45}, {'name': 'd', 'type': 'f32',"
+        {"{'name': 'a', 'type': 'f32', 'value': 3.4028235677973362e38}, {'name': 'b', 'type': "
+         "'f32', 'value':"
+         " 3.4028235677973366e38}, {'name': 'c', 'type': 'f32', 'value': 1e-45}, {'name': 'd', "
+         "'type': 'f32',"
          " 'value': -3.5e38}",
          "", "ffff7f7f0000807f01000000000080ff"},
         /* value, argument, default */
-        {"{'name': 'u', 'type': 'u32', 'value': 1, 'default': 2}", "#u=9", "01000000000000000000000000000000"},
+        {"{'name': 'u', 'type': 'u32', 'value': 1, 'default': 2}", "#u=9",
+         "01000000000000000000000000000000"},
         {"{'name': 'u', 'type': 'u32', 'default': 2}", "#u=9", "09000000000000000000000000000000"},
         {"{'name': 'u', 'type': 'u32', 'default': 2}", "", "02000000000000000000000000000000"},
-        {"{'name': 'u', 'type': 'u32', 'default': 'own + 1'}", "", "0d000000000000000000000000000000"},
-        {"{'name': 'u', 'type': 'u32', 'value': null, 'default': 5}", "", "05000000000000000000000000000000"},
+        {"{'name': 'u', 'type': 'u32', 'default': 'own + 1'}", "",
+         "0d000000000000000000000000000000"},
+        {"{'name': 'u', 'type': 'u32', 'value': null, 'default': 5}", "",
+         "05000000000000000000000000000000"},
         {"{'name': 'u', 'type': 'u32', 'required': false}", "", "00000000000000000000000000000000"},
         {"{'name': 'u', 'type': 'u32', 'internal': true}", "", "00000000000000000000000000000000"},
         /* the text of a string argument is an expression */
@@ -83,13 +98,17 @@ static void wrong_field_values_are_named(void **state)
 {
     (void)state;
     static const uniform_case cases[] = {
-        {"{'name': 'a', 'type': 'u32', 'value': -1}", "", "pass 'p'|uniform params.a is -1|[0, 4294967295]"},
+        {"{'name': 'a', 'type': 'u32', 'value': -1}", "",
+         "pass 'p'|uniform params.a is -1|[0, 4294967295]"},
         {"{'name': 'a', 'type': 'u32', 'value': 4294967296}", "", "uniform params.a is 4294967296"},
         {"{'name': 'a', 'type': 'u32', 'value': 'attrs.n / 2'}", "", "uniform params.a is 1.5"},
-        {"{'name': 'a', 'type': 'i32', 'value': 2147483648}", "", "params.a is 2147483648|2147483647]"},
-        {"{'name': 'a', 'type': 'u32', 'value': '1 / 0'}", "", "uniform params.a is Infinity|finite"},
+        {"{'name': 'a', 'type': 'i32', 'value': 2147483648}", "",
+         "params.a is 2147483648|2147483647]"},
+        {"{'name': 'a', 'type': 'u32', 'value': '1 / 0'}", "",
+         "uniform params.a is Infinity|finite"},
         {"{'name': 'a', 'type': 'f32', 'value': '0 / 0'}", "", "uniform params.a is NaN"},
-        {"{'name': 'a', 'type': 'f32', 'value': 'attrs.n == 3'}", "", "uniform params.a is true|number"},
+        {"{'name': 'a', 'type': 'f32', 'value': 'attrs.n == 3'}", "",
+         "uniform params.a is true|number"},
         {"{'name': 'a', 'type': 'f32', 'value': 'nothing'}", "", "uniform params.a is none|number"},
         {"{'name': 'a', 'type': 'u32', 'value': '`7`'}", "", "uniform params.a is \"7\""},
         {"{'name': 'a', 'type': 'u32', 'value': 'nothing + 1'}", "", "uniform params.a failed"},
@@ -110,7 +129,8 @@ static void wrong_field_values_are_named(void **state)
     }
 }
 
-/* Number type and NaN are checked for every pass; range and presence only when the buffer is made. */
+/* Number type and NaN are checked for every pass; range and presence only when the buffer is made.
+ */
 static void an_inactive_pass_is_checked_less(void **state)
 {
     (void)state;
@@ -138,7 +158,8 @@ static void declarations_are_exact(void **state)
         {"'x', 'y'", "x=float16[4]",
          "@group(0) @binding(0) var<storage, read> x: array<f16>;\n"
          "@group(0) @binding(1) var<storage, read_write> y: array<f16>;"},
-        {"{'name': 'x', 'elementType': '$vec'}, {'name': 'out', 'arg': 'y', 'length': '$len'}", "x=float32[4]",
+        {"{'name': 'x', 'elementType': '$vec'}, {'name': 'out', 'arg': 'y', 'length': '$len'}",
+         "x=float32[4]",
          "@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;\n"
          "@group(0) @binding(1) var<storage, read_write> out: array<f32, 4u>;"},
         {"'x', {'name': 'params', 'struct': [{'name': '_pad0', 'type': 'f32', 'value': 1},"
@@ -148,7 +169,8 @@ static void declarations_are_exact(void **state)
          "@group(0) @binding(0) var<storage, read> x: array<f32>;\n"
          "@group(0) @binding(1) var<uniform> params: Params;\n"
          "@group(0) @binding(2) var<storage, read_write> y: array<f32>;"},
-        {"{'name': 'p', 'structName': 'A', 'struct': [{'name': 'n', 'type': 'u32', 'value': 1}]}, 'x',"
+        {"{'name': 'p', 'structName': 'A', 'struct': [{'name': 'n', 'type': 'u32', 'value': 1}]}, "
+         "'x',"
          "{'name': 'q', 'structName': 'B', 'struct': [{'name': 'a', 'type': 'u32', 'value': 1},"
          " {'name': 'b', 'type': 'u32', 'value': 1}, {'name': 'c', 'type': 'u32', 'value': 1},"
          " {'name': 'd', 'type': 'u32', 'value': 1}]},"
@@ -176,13 +198,18 @@ static void wrong_bindings_are_named(void **state)
 {
     (void)state;
     static const declaration_case cases[] = {
-        {"{'name': 'x', 'elementType': '$nothing'}", "x=float32[4]", "variants[0].passes[0]|pass 'p'|binding 'x'|$nothing"},
-        {"{'name': 'x', 'elementType': 'f32', 'length': '$vec'}", "x=float32[4]", "binding 'x'|vec4<f32>|positive integer"},
-        {"{'name': 'x', 'elementType': 'f32', 'length': '$len'}", "x=float32[0] w=float32[0]", "binding 'x'|length is 0"},
+        {"{'name': 'x', 'elementType': '$nothing'}", "x=float32[4]",
+         "variants[0].passes[0]|pass 'p'|binding 'x'|$nothing"},
+        {"{'name': 'x', 'elementType': 'f32', 'length': '$vec'}", "x=float32[4]",
+         "binding 'x'|vec4<f32>|positive integer"},
+        {"{'name': 'x', 'elementType': 'f32', 'length': '$len'}", "x=float32[0] w=float32[0]",
+         "binding 'x'|length is 0"},
         {"{'name': 'x', 'elementType': 'f32', 'length': 5}", "x=float32[4]",
          "binding 'x'|5 elements of f32|20 bytes|input 'x' (X) has 16"},
-        {"{'name': 'x', 'elementType': 'vec3<f32>', 'length': 2}", "x=float32[6]", "binding 'x'|32 bytes|24"},
-        {"{'name': 'x', 'elementType': 'mat2x2<f32>', 'length': 1}", "x=float32[6]", "binding 'x'|mat2x2<f32>|length"},
+        {"{'name': 'x', 'elementType': 'vec3<f32>', 'length': 2}", "x=float32[6]",
+         "binding 'x'|32 bytes|24"},
+        {"{'name': 'x', 'elementType': 'mat2x2<f32>', 'length': 1}", "x=float32[6]",
+         "binding 'x'|mat2x2<f32>|length"},
         {"'x', 'w'", "x=float32[6]", "pass 'p'|binding 'w'|the call has no tensor 'w'"},
         {"'x', {'name': 'p', 'struct': [{'name': 'n', 'type': 'u32', 'value': 1}]},"
          " {'name': 'q', 'struct': [{'name': 'n', 'type': 'i32', 'value': 1}]}",
@@ -205,7 +232,8 @@ static void wrong_bindings_are_named(void **state)
 static void lengths_are_held_against_rounded_buffers(void **state)
 {
     (void)state;
-    nib_package *package = package_with("{'name': 'x', 'elementType': ' vec2 < f16 > ', 'length': 2}");
+    nib_package *package =
+        package_with("{'name': 'x', 'elementType': ' vec2 < f16 > ', 'length': 2}");
     nib_plan_free(must_plan(package, "x=float16[3]", NULL));
     planned result = plan_text(package, "x=float16[2]", NULL);
     assert_int_equal(result.status, NIB_REQUEST);

@@ -6,92 +6,101 @@
 
 #include "nibble/nibble.h"
 
-static nib_package *load(const char *folder)
-{
-    char path[512];
-    nib_package *package;
-    nib_error error = {0};
-    snprintf(path, sizeof path, NIB_SOURCE_DIR "/kernels/%s", folder);
-    const nib_package_options options = {.skip_verify = true};
-    if (nib_package_load(test_context(), path, &options, &package, &error) != NIB_OK)
-        fail_msg("%s: %s", path, error.message);
-    return package;
-}
+#define PACKAGE NIB_SOURCE_DIR "/tests/plan/packages/twice"
 
-/* Render every pass and give the text of one. */
-static char *render(const nib_plan *plan, const char *pass)
+static nib_package *package;
+
+static char *render(const nib_plan *plan)
 {
-    char *found = NULL;
-    for (size_t i = 0; i < nib_plan_pass_count(plan); i++) {
-        char *text;
-        nib_error error = {0};
-        if (nib_plan_wgsl(plan, i, &text, &error) != NIB_OK)
-            fail_msg("%s: %s:%u: %s", nib_plan_pass_id(plan, i), error.source, error.line, error.message);
-        if (strcmp(nib_plan_pass_id(plan, i), pass) == 0)
-            found = text;
-        else
-            nib_text_free(test_context(), text);
+    char *text;
+    nib_error error = {0};
+    if (nib_plan_wgsl(plan, 0, &text, &error) != NIB_OK) {
+        char line[2600];
+        nib_error_format(&error, line, sizeof line);
+        fail_msg("%s", line);
     }
-    assert_non_null(found);
-    return found;
+    return text;
 }
 
-static void expect_text(const char *text, const char *fragment, bool there)
-{
-    if ((strstr(text, fragment) != NULL) != there)
-        fail_msg("\"%s\" is %s in\n%s", fragment, there ? "not" : "", text);
-}
+#define DECLARATIONS(type)                                                                         \
+    "struct Params { count: u32, _pad0: u32, _pad1: u32, _pad2: u32 };\n"                          \
+    "@group(0) @binding(0) var<storage, read> x: array<" type ">;\n"                               \
+    "@group(0) @binding(1) var<storage, read_write> y: array<" type ">;\n"                         \
+    "@group(0) @binding(2) var<uniform> params: Params;\n"
+#define REST(size, sum)                                                                            \
+    "@compute @workgroup_size(" size ")\n"                                                         \
+    "fn main(@builtin(global_invocation_id) id: vec3<u32>) {\n"                                    \
+    "    if (id.x < params.count) {\n"                                                             \
+    "        y[id.x] = " sum ";\n"                                                                 \
+    "    }\n"                                                                                      \
+    "}"
 
-static const char qkv_request[] = "aT=float32[1,64] normScaleT=float32[64] qBT=uint8[8,2,16] qScalesT=float32[8,2]"
-                                  " kBT=uint8[4,2,16] kScalesT=float32[4,2] vBT=uint8[4,2,16] vScalesT=float32[4,2]"
-                                  " @K=64 @Nq=8 @Nkv=4 @block_size=32";
+static const struct {
+    const char *request, *caps, *expected;
+} renderings[] = {
+    {"x=float32[2,3]", NULL,
+     DECLARATIONS("f32") "// 4  [2, 3] f32 false\n" REST("64", "x[id.x] + x[id.x]")},
+    {"X=float16[5] +WORKGROUP=8",
+     "{\"features\": [\"subgroups\"], \"limits\": {\"maxBindGroups\": 5},"
+     " \"adapterInfo\": {\"vendor\": \"Acme\"}}",
+     "enable f16;\nenable subgroups;\n" DECLARATIONS("f16") "// 5 acme [5] f16 true\n" REST(
+         "8", "subgroupAdd(x[id.x])")},
+    /* nothing runs, and rendering must still succeed (package format 7.7, step 1) */
+    {"x=float32[0]", NULL,
+     DECLARATIONS("f32") "// 4  [0] f32 false\n" REST("64", "x[id.x] + x[id.x]")},
+};
 
-static void templates_see_the_declarations_and_the_device(void **state)
+static void templates_see_the_pass_and_the_device(void **state)
 {
     (void)state;
-    nib_package *package = load("com.microsoft.MatMulNBitsQkv");
-    nib_plan *plan = must_plan(package, qkv_request, NULL);
-    char *text = render(plan, "main");
-    expect_text(text, plan->passes[1].declarations.data, true);
-    expect_text(text, "enable subgroups;", false);
-    nib_text_free(test_context(), text);
-    text = render(plan, "norm");
-    expect_text(text, plan->passes[0].declarations.data, true);
-    expect_text(text, "@workgroup_size(128", true);
-    nib_text_free(test_context(), text);
+    for (size_t i = 0; i < sizeof renderings / sizeof renderings[0]; i++) {
+        nib_plan *plan = must_plan(package, renderings[i].request, renderings[i].caps);
+        char *text = render(plan);
+        assert_string_equal(text, renderings[i].expected);
+        nib_text_free(test_context(), text);
+        nib_plan_free(plan);
+    }
+}
+
+static void arithmetic_on_int64_is_refused(void **state)
+{
+    (void)state;
+    char *text;
     nib_error error = {0};
-    assert_int_equal(nib_plan_wgsl(plan, 2, &text, &error), NIB_INVALID_ARGUMENT);
+    nib_plan *plan = must_plan(package, "x=int64[3]", NULL);
+    assert_int_equal(nib_plan_wgsl(plan, 0, &text, &error), NIB_CONTRACT);
     assert_null(text);
-    expect_message(&error, "2 passes|no pass 2");
+    expect_message(&error, "pass 'main'|int64 element 'x'");
     nib_plan_free(plan);
-    plan = must_plan(package, qkv_request, "{\"features\": [\"subgroups\"]}");
-    text = render(plan, "main");
-    expect_text(text, "enable subgroups;", true);
-    nib_text_free(test_context(), text);
-    nib_plan_free(plan);
-    nib_package_free(package);
 }
 
-/* Nothing runs when there are no rows, and rendering must still succeed (package format 7.7, step 1). */
-static void empty_calls_render(void **state)
+static void passes_are_counted(void **state)
 {
     (void)state;
-    nib_package *package = load("com.microsoft.MatMulBnb4");
-    nib_plan *plan =
-        must_plan(package, "aT=float32[0,32] bT=uint8[64] absmaxT=float32[8] @K=32 @N=4 @block_size=16 @quant_type=1", NULL);
-    assert_false(plan->passes[0].active);
-    nib_text_free(test_context(), render(plan, nib_plan_pass_id(plan, 0)));
+    char *text;
+    nib_error error = {0};
+    nib_plan *plan = must_plan(package, "x=float32[3]", NULL);
+    assert_int_equal(nib_plan_pass_count(plan), 1);
+    assert_int_equal(nib_plan_wgsl(plan, 1, &text, &error), NIB_INVALID_ARGUMENT);
+    assert_null(text);
+    expect_message(&error, "1 passes|no pass 1");
     nib_plan_free(plan);
-    nib_package_free(package);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(templates_see_the_declarations_and_the_device),
-        cmocka_unit_test(empty_calls_render),
+        cmocka_unit_test(templates_see_the_pass_and_the_device),
+        cmocka_unit_test(arithmetic_on_int64_is_refused),
+        cmocka_unit_test(passes_are_counted),
     };
+    nib_error error = {0};
+    if (nib_package_load(test_context(), PACKAGE, NULL, &package, &error) != NIB_OK) {
+        printf("%s\n", error.message);
+        return 1;
+    }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    nib_package_free(package);
     free_test_context();
     return failed;
 }
