@@ -45,7 +45,8 @@ typedef struct nib_named_scalar {
 } nib_named_scalar;
 
 /* A tensor the caller will bind, by bind key ("qBT") or ONNX name ("q_B"). Naming an output supplies
- * its destination; an optional output exists only when it is named here or in `want`. */
+ * its destination; an optional output exists only when it is named here or in `want` (a manifest of the
+ * list dialect makes every optional output that has a shape). */
 typedef struct nib_named_desc {
     const char *name;
     nib_tensor_desc desc;
@@ -90,7 +91,7 @@ NIB_API NIB_CHECKED nib_status nib_plan_json(const nib_plan *plan, char **text, 
 NIB_API size_t nib_plan_pass_count(const nib_plan *plan);
 NIB_API const char *nib_plan_pass_id(const nib_plan *plan, size_t pass);
 /* Render the WGSL of one pass (reads and verifies its template). owns: *text (nib_text_free)
- * errors: IO, INTEGRITY, SYNTAX, EVAL, LIMIT, OUT_OF_MEMORY */
+ * errors: IO, INTEGRITY, SYNTAX, EVAL, LIMIT, CONTRACT (arithmetic on int64 elements), OUT_OF_MEMORY */
 NIB_API NIB_CHECKED nib_status nib_plan_wgsl(const nib_plan *plan, size_t pass, char **text,
                                              nib_error *error);
 
