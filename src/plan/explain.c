@@ -191,7 +191,7 @@ static bool is_scalar(nib_value value)
 
 static void write_values(explainer *e, nib_str term)
 {
-    comparison parts;
+    comparison parts = {0};
     nib_value left, right;
     if (!split_comparison(term, &parts) || !eval_text(e, parts.left, &left) || !is_scalar(left))
         return;

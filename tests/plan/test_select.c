@@ -10,7 +10,7 @@
 static nib_package *package_with(const char *variants)
 {
     char quoted[8192];
-    snprintf(
+    const int length = snprintf(
         quoted, sizeof quoted,
         "{'domain': 'test', 'name': 'S', 'inputs': {'x': {'onnx': 'X', 'dtype': 'T', 'rank': 2},"
         "  'w': {'onnx': 'W', 'dtype': 'T', 'optional': true}},"
@@ -24,6 +24,7 @@ static nib_package *package_with(const char *variants)
         "   'deep': 'small and (even or nOk) and allOk', 'text': '`abc`'},"
         " 'variants': [%s]}",
         variants);
+    assert_in_range(length, 1, sizeof quoted - 1);
     return package_from_quoted(quoted);
 }
 
