@@ -127,12 +127,20 @@ static nib_status fetch(pull *p, const char *revision, const char *path, const c
     return status;
 }
 
-/* Some file of the cache whose name has no meaning between two runs. */
-static char *fresh_file(const pull *p, const char *name)
+/* Work in progress, of no use to another run. */
+static char *work_path(const pull *p, const char *name)
 {
-    char *path = cli_format("%s/.%s.incomplete", p->folder, name);
-    unlink(path);
-    return path;
+    return cli_format("%s/.%s.incomplete", p->folder, name);
+}
+
+static void remove_work(const pull *p)
+{
+    static const char *const names[] = {"metadata", "card", "snapshot", "ref"};
+    for (size_t i = 0; i < CLI_LENGTH(names); i++) {
+        char *path = work_path(p, names[i]);
+        cli_remove_tree(path);
+        free(path);
+    }
 }
 
 /* metadata.json comes first: it is not verified by anything but TLS, and its answer names the
@@ -248,8 +256,7 @@ static nib_status fill_snapshot(pull *p, const char *folder, const char *metadat
 /* What is not a valid package is never given the name of one. */
 static nib_status publish(pull *p, const char *metadata, const char *card)
 {
-    char *folder = cli_format("%s/.snapshot.incomplete", p->folder);
-    cli_remove_tree(folder);
+    char *folder = work_path(p, "snapshot");
     nib_status status = fill_snapshot(p, folder, metadata, card);
     if (status == NIB_OK)
         status = load(p, folder);
@@ -259,7 +266,6 @@ static nib_status publish(pull *p, const char *metadata, const char *card)
         status = cli_replace_folder(folder, p->snapshot, &p->error);
     if (status == NIB_OK)
         status = load(p, p->snapshot);
-    cli_remove_tree(folder);
     free(folder);
     return status;
 }
@@ -271,10 +277,9 @@ static nib_status fetch_files(pull *p, const char *metadata)
         status = ensure_blob(p, i);
     if (status != NIB_OK)
         return status;
-    char *card = fresh_file(p, "card");
+    char *card = work_path(p, "card");
     fetch_card(p, card);
     status = publish(p, metadata, card);
-    unlink(card);
     free(card);
     return status;
 }
@@ -288,7 +293,8 @@ static nib_status remember(pull *p)
 
 static nib_status pull_locked(pull *p)
 {
-    char *metadata = fresh_file(p, "metadata");
+    char *metadata = work_path(p, "metadata");
+    remove_work(p); /* of a run that was killed */
     nib_status status = fetch_metadata(p, metadata);
     if (status == NIB_OK) {
         p->was_there = !cli_has(&p->session->args, CLI_OPT_FORCE) && snapshot_is_whole(p);
@@ -297,7 +303,7 @@ static nib_status pull_locked(pull *p)
     }
     if (status == NIB_OK)
         status = remember(p);
-    unlink(metadata);
+    remove_work(p);
     free(metadata);
     return status;
 }

@@ -77,7 +77,7 @@ bool cli_hub_is_commit(const char *revision)
 
 bool cli_hub_is_revision(const char *revision)
 {
-    if (!revision[0] || strlen(revision) > 200)
+    if (!revision[0] || revision[0] == '/' || strlen(revision) > 200)
         return false;
     for (const char *segment = revision; segment; segment = strchr(segment, '/')) {
         segment += *segment == '/';
@@ -173,9 +173,13 @@ nib_status cli_hub_write_ref(const char *folder, const char *revision, const cha
                              nib_error *error)
 {
     char *path = cli_format("%s/refs/%s", folder, revision);
+    char *beside = cli_format("%s/.ref.incomplete", folder);
     nib_status status = cli_make_folder_of(path, error);
     if (status == NIB_OK)
-        status = cli_replace_file(path, commit, strlen(commit), error);
+        status = cli_write_file(beside, commit, strlen(commit), error);
+    if (status == NIB_OK)
+        status = cli_move(beside, path, error);
+    free(beside);
     free(path);
     return status;
 }
