@@ -80,6 +80,36 @@ typedef enum cli_option_kind {
        "A commit, or another branch or tag. Wins over --version.")                                 \
     XX(FORCE, "force", FLAG, "", "Fetch everything again, whatever the cache holds.")              \
     XX(TIMEOUT, "timeout", VALUE, "N", "Give up after this many seconds (default 3600).")          \
+    XX(ALL_VARIANTS, "all-variants", FLAG, "",                                                     \
+       "Force every variant that takes the case, one after the other; on the CPU every "           \
+       "kernel row.")                                                                              \
+    XX(SEED, "seed", VALUE, "N",                                                                   \
+       "Run 32 generated cases instead: random sizes and values of this seed, compared "           \
+       "with the scalar CPU.")                                                                     \
+    XX(JUNIT, "junit", VALUE, "FILE", "Write the results as JUnit XML too.")                       \
+    XX(COMPARE, "compare", VALUE, "cpu|none",                                                      \
+       "cpu: compute the outputs with the scalar CPU kernels too, and fail when they "             \
+       "differ.")                                                                                  \
+    XX(CASE, "case", VALUE, "NAME",                                                                \
+       "Only the case of this name, or those whose name contains it.")                             \
+    XX(SECONDS, "seconds", VALUE, "N", "Time to spend.")                                           \
+    XX(CSV, "csv", FLAG, "", "Print comma-separated values, one line a case.")                     \
+    XX(BASELINE, "baseline", VALUE, "FILE",                                                        \
+       "Compare with a result that --json printed before; exit code 1 when a case became "         \
+       "slower.")                                                                                  \
+    XX(THRESHOLD, "threshold", VALUE, "N",                                                         \
+       "Slower by more than this many percent is a regression (default 10).")                      \
+    XX(HTML, "html", VALUE, "FILE",                                                                \
+       "Write a report as one self-contained page. Measures the alternatives as "                  \
+       "--all-variants does.")                                                                     \
+    XX(TUNING, "tuning", VALUE, "FILE",                                                            \
+       "The file of tuned tunables (default: nibble/tuning.json in the cache folder of "           \
+       "the user).")                                                                               \
+    XX(NO_TUNING, "no-tuning", FLAG, "", "Ignore what nibble tune found.")                         \
+    XX(CACHE, "cache", VALUE, "DIR", "Keep compiled GPU pipelines in this folder.")                \
+    XX(EVIDENCE, "out", VALUE, "FILE",                                                             \
+       "Where the evidence goes (JSON; default: standard output with --json, else "                \
+       "nowhere).")                                                                                \
     XX(MAN, "man", FLAG, "", "Print the manual page (troff).")                                     \
     XX(MARKDOWN, "markdown", FLAG, "", "Print the reference of docs/cli.md.")                      \
     XX(JSON, "json", FLAG, "", "Print exactly one JSON object on standard output.")                \
