@@ -60,7 +60,7 @@ INLINE __m512i load_chunk(const uint8_t *codes, size_t bytes_left)
 /* Ask for weights a little ahead; the address may lie past their end. */
 INLINE void prefetch(const uint8_t *codes)
 {
-    _mm_prefetch((const char *)((uintptr_t)codes + 1024), _MM_HINT_T0);
+    _mm_prefetch((const char *)((uintptr_t)codes + 2048), _MM_HINT_T0);
 }
 
 #endif

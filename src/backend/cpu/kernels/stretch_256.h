@@ -45,7 +45,7 @@ INLINE __m256 scales_of(const stretch *s, bool pairs, size_t c)
 /* Ask for weights a little ahead; the address may lie past their end. */
 INLINE void prefetch(const uint8_t *codes)
 {
-    _mm_prefetch((const char *)((uintptr_t)codes + 1024), _MM_HINT_T0);
+    _mm_prefetch((const char *)((uintptr_t)codes + 2048), _MM_HINT_T0);
 }
 
 INLINE float add_lanes(__m256 v)
