@@ -8,6 +8,8 @@
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNROLL /* gcc ignores the annotation of an instrumented loop, and says so */
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
