@@ -28,6 +28,11 @@
  * reported outside of any call of ours stick to the device: every later call returns them, nothing stale is handed out.
  * nib_webgpu_device_recover clears them, except a loss.
  *
+ * Large weights. A tensor that exceeds the device's maxStorageBufferBindingSize is refused by name, with its bytes and the
+ * limit, before anything is allocated; except that nib_call_prepare cuts calls of MatMulBnb4, MatMulNBitsMlp and
+ * MatMulNBitsQkv into ranges of output columns when that makes every binding fit (nib_call_description tells). The result
+ * is the same bit for bit.
+ *
  * Threads. One device, and the tensors and calls on it, may be used from several threads only with an external lock.
  * nibble never calls you back. Waiting may run callbacks of yours that were registered on the same WGPUInstance with
  * WGPUCallbackMode_AllowProcessEvents.
@@ -153,8 +158,8 @@ NIB_API NIB_CHECKED nib_status nib_webgpu_call_upload(nib_call *call, nib_error 
  * until your command buffer has been executed. Outputs stay on the device: nib_webgpu_tensor_read or your own copy.
  * A call is a fixed list of dispatches, so it may be encoded many times. Calls share scratch memory: encode and submit
  * them in the same order, each whole call before the next.
- * errors: REQUEST, ALIAS, UNSUPPORTED (a pass wants to wait for the queue: submitAfter; a call that was split to fit
- * the device's binding size), DEVICE_LOST, and on the first encoding those of nib_webgpu_call_upload */
+ * errors: REQUEST, ALIAS, UNSUPPORTED (a pass wants to wait for the queue: submitAfter), DEVICE_LOST, and on the first
+ * encoding those of nib_webgpu_call_upload */
 NIB_API NIB_CHECKED nib_status nib_webgpu_call_encode(nib_call *call, WGPUCommandEncoder encoder,
                                                       nib_error *error);
 /* The same inside a compute pass of yours. Pipeline and bind group 0 of the pass are changed. */

@@ -108,11 +108,11 @@ static void *drop_array(nib_wgpu_call *call, void *items, size_t count, size_t b
     return NULL;
 }
 
-static bool allocate_parts(nib_wgpu_call *call)
+static bool allocate_parts(nib_wgpu_call *call, bool split)
 {
     const nib_plan *plan = call->common.plan;
-    call->fill_count = count_fills(plan);
-    call->step_count = call->fill_count + count_active(plan);
+    call->fill_count = split ? 0 : count_fills(plan);
+    call->step_count = split ? 0 : call->fill_count + count_active(plan);
     call->steps = array(call, call->step_count, sizeof *call->steps);
     call->builds = array(call, call->step_count, sizeof *call->builds);
     call->scratch = array(call, plan->intermediate_count, sizeof *call->scratch);
@@ -306,6 +306,11 @@ static void describe(nib_wgpu_call *call)
     char *out = call->common.description;
     size_t left = sizeof call->common.description;
     int length = snprintf(out, left, "webgpu: variant %.*s", NIB_STR_ARG(plan->variant->id));
+    if (call->split) {
+        snprintf(out, left, "webgpu: variant %.*s, in %zu pieces to fit the device's bindings",
+                 NIB_STR_ARG(plan->variant->id), nib_wgpu_split_count(call));
+        return;
+    }
     for (size_t i = 0; i < call->step_count && length > 0 && (size_t)length < left; i++) {
         const nib_wgpu_step *step = &call->steps[i];
         const nib_str name = step->pass ? step->pass->id : NIB_STR("fill");
@@ -319,14 +324,22 @@ static void describe(nib_wgpu_call *call)
 static nib_status start_prepare(nib_wgpu_device *device, const nib_plan *plan, nib_wgpu_call **out, nib_error *error)
 {
     nib_call *common;
+    size_t pieces = 1;
     *out = NULL;
     NIB_TRY(nib_wgpu_check(device, error));
-    NIB_TRY(check_plan(device, plan, error));
+    nib_error limit = {0};
+    const nib_status fits = check_plan(device, plan, &limit);
+    if (fits == NIB_LIMIT && !nib_wgpu_find_split(device, plan, &pieces))
+        return nib_fail(error, fits, "%s", limit.message);
+    if (fits != NIB_OK && fits != NIB_LIMIT)
+        return nib_fail(error, fits, "%s", limit.message);
     NIB_TRY(nib_call_allocate(&device->common, plan, sizeof(nib_wgpu_call), &common, error));
     nib_wgpu_call *call = (nib_wgpu_call *)common;
     *out = call;
-    if (!allocate_parts(call))
+    if (!allocate_parts(call, pieces > 1))
         return nib_fail_memory(error);
+    if (pieces > 1)
+        return nib_wgpu_split_create(call, pieces, error);
     note_steps(call);
     return start_builds(call, error);
 }
@@ -335,7 +348,8 @@ static nib_status finish_prepare(nib_wgpu_call *call, nib_error *error)
 {
     NIB_TRY(finish_builds(call, error));
     NIB_TRY(make_uniforms(call, error));
-    NIB_TRY(take_scratch(call, error));
+    if (!call->split)
+        NIB_TRY(take_scratch(call, error));
     describe(call);
     return NIB_OK;
 }
@@ -346,6 +360,8 @@ static void release_steps(nib_wgpu_call *call)
     if (call->builds)
         finish_builds(call, NULL);
     nib_wgpu_unlink(call);
+    if (call->split)
+        nib_wgpu_split_free(call);
     for (size_t i = 0; call->steps && i < call->step_count; i++)
         nib_wgpu_pipeline_release(device, call->steps[i].pipeline);
     drop_array(call, call->steps, call->step_count, sizeof *call->steps);

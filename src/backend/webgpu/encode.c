@@ -6,9 +6,17 @@
 #include "base/error.h"
 #include "backend/webgpu/wgpu.h"
 
+/* Nothing to do: every output is empty. */
+static bool is_empty(const nib_wgpu_call *call)
+{
+    return call->step_count == 0 && !call->split;
+}
+
 void nib_wgpu_record(const nib_wgpu_call *call, WGPUComputePassEncoder pass, size_t first, size_t end)
 {
     const nib_wgpu_pipeline *set = NULL;
+    if (call->split)
+        nib_wgpu_split_record(call, pass);
     for (size_t i = first; i < end; i++) {
         const nib_wgpu_step *step = &call->steps[i];
         if (step->skipped)
@@ -52,7 +60,7 @@ nib_status nib_webgpu_call_encode_pass(nib_call *call, WGPUComputePassEncoder pa
 nib_status nib_webgpu_call_encode(nib_call *call, WGPUCommandEncoder encoder, nib_error *error)
 {
     NIB_TRY(ready_to_encode(call, error));
-    if (((nib_wgpu_call *)call)->step_count == 0)
+    if (is_empty((nib_wgpu_call *)call))
         return NIB_OK;
     WGPUComputePassEncoder pass = wgpuCommandEncoderBeginComputePass(encoder, NULL);
     encode_ready((nib_wgpu_call *)call, pass);
@@ -193,17 +201,18 @@ nib_status nib_wgpu_run(nib_call *common, nib_error *error)
     nib_wgpu_call *call = (nib_wgpu_call *)common;
     nib_wgpu_device *device = (nib_wgpu_device *)common->device;
     NIB_TRY(nib_wgpu_check(device, error));
-    if (call->step_count == 0)
+    if (is_empty(call))
         return NIB_OK;
     NIB_TRY(nib_wgpu_link(call, true, error));
     NIB_TRY(size_staging(call, error));
-    size_t staged = 0;
-    for (size_t first = 0, end; first < call->step_count; first = end) {
-        end = stretch_end(call, first);
+    size_t staged = 0, first = 0;
+    do {
+        const size_t end = stretch_end(call, first);
         NIB_TRY(submit_stretch(call, first, end, &staged, error));
         if (end < call->step_count)
             NIB_TRY(nib_wgpu_wait_idle(device, error));
-    }
+        first = end;
+    } while (first < call->step_count);
     nib_wgpu_mark_written(call);
     return read_back(call, staged, error);
 }

@@ -29,6 +29,8 @@ nib_status nib_wgpu_bind(nib_call *common, size_t index, nib_tensor *tensor, nib
 void nib_wgpu_unlink(nib_wgpu_call *call)
 {
     call->linked = false;
+    if (call->split)
+        nib_wgpu_split_unlink(call);
     for (size_t i = 0; call->steps && i < call->step_count; i++) {
         if (call->steps[i].group)
             wgpuBindGroupRelease(call->steps[i].group);
@@ -223,6 +225,10 @@ nib_status nib_wgpu_link(nib_wgpu_call *call, bool refresh, nib_error *error)
     if (call->linked && !refresh)
         return NIB_OK;
     NIB_TRY(get_copies(call, refresh, error));
+    if (call->split) {
+        NIB_TRY(nib_wgpu_split_link(call, refresh, error));
+        call->linked = true;
+    }
     if (call->linked)
         return NIB_OK;
     for (size_t i = 0; i < call->step_count; i++) {

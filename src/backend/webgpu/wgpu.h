@@ -367,6 +367,7 @@ struct nib_wgpu_call {
     nib_wgpu_copy **copies; /* [plan->tensor_count] of the used ones, when linked */
     bool linked;          /* copies and bind groups fit the bound tensors */
     bool waits;           /* a pass wants the queue to finish before the next (submitAfter) */
+    struct nib_wgpu_split *split; /* the call is made of these pieces and has no steps of its own; NULL: whole */
     WGPUBuffer staging;
     size_t staging_bytes;
 };
@@ -397,6 +398,19 @@ typedef struct nib_wgpu_range {
 
 /* errors: ALIAS (names both, format 7.7 step 7) */
 nib_status nib_wgpu_check_ranges(const nib_wgpu_range *ranges, size_t count, nib_str pass, nib_error *error);
+
+/* ---- split.c: a weight larger than one binding ---- */
+
+typedef struct nib_wgpu_split nib_wgpu_split;
+
+/* How many pieces make every binding fit; false when the operator cannot be cut, or cutting does not help. */
+bool nib_wgpu_find_split(const nib_wgpu_device *device, const nib_plan *plan, size_t *pieces);
+nib_status nib_wgpu_split_create(nib_wgpu_call *call, size_t pieces, nib_error *error);
+void nib_wgpu_split_free(nib_wgpu_call *call);
+nib_status nib_wgpu_split_link(nib_wgpu_call *call, bool refresh, nib_error *error);
+void nib_wgpu_split_unlink(nib_wgpu_call *call);
+void nib_wgpu_split_record(const nib_wgpu_call *call, WGPUComputePassEncoder pass);
+size_t nib_wgpu_split_count(const nib_wgpu_call *call); /* 1: not split */
 
 /* ---- encode.c: dispatches ---- */
 
