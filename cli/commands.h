@@ -15,6 +15,8 @@ extern const cli_command cli_command_render;
 extern const cli_command cli_command_test;
 extern const cli_command cli_command_quantize;
 extern const cli_command cli_command_pull;
+extern const cli_command cli_command_pack;
+extern const cli_command cli_command_lint;
 extern const cli_command cli_command_help;
 
 #endif

@@ -110,6 +110,10 @@ typedef enum cli_option_kind {
     XX(EVIDENCE, "out", VALUE, "FILE",                                                             \
        "Where the evidence goes (JSON; default: standard output with --json, else "                \
        "nowhere).")                                                                                \
+    XX(PACK_VERSION, "version", VALUE, "NUMBER",                                                   \
+       "The contract version that metadata.json says (default: what it says, else 1).")            \
+    XX(CHECK, "check", FLAG, "", "Write nothing; fail when metadata.json is out of date.")         \
+    XX(RULES, "rules", FLAG, "", "List the rules.")                                                \
     XX(MAN, "man", FLAG, "", "Print the manual page (troff).")                                     \
     XX(MARKDOWN, "markdown", FLAG, "", "Print the reference of docs/cli.md.")                      \
     XX(JSON, "json", FLAG, "", "Print exactly one JSON object on standard output.")                \

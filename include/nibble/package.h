@@ -55,6 +55,12 @@ NIB_API bool nib_package_verified(const nib_package *package);
 NIB_API NIB_CHECKED nib_status nib_package_json(const nib_package *package, char **text,
                                                 nib_error *error);
 
+/* The templates that each variant reads, included ones too, as metadata.json lists them: a JSON
+ * object, variant id -> sorted paths. Every template is read, verified and parsed.
+ * errors: IO, INTEGRITY, CONTRACT (a path), SYNTAX, LIMIT, OUT_OF_MEMORY | owns: *text (nib_text_free) */
+NIB_API NIB_CHECKED nib_status nib_package_templates_json(const nib_package *package, char **text,
+                                                          nib_error *error);
+
 typedef enum nib_role { NIB_INPUT, NIB_OUTPUT, NIB_INOUT } nib_role;
 
 /* A declared tensor. Strings live as long as the package. */

@@ -264,7 +264,9 @@ static nib_status load_manifest(loading *l)
 static nib_status load(loading *l, const char *directory)
 {
     NIB_TRY(find_directory(l, directory));
-    NIB_TRY(load_metadata(l));
+    /* A foreign manifest that is not verified has no use for it: packing starts from there. */
+    if (is_own_manifest(l) || l->package->verify)
+        NIB_TRY(load_metadata(l));
     const nib_status status = load_manifest(l);
     if (status != NIB_OK) {
         nib_error_source(l->error, l->manifest_path);

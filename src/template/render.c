@@ -112,6 +112,25 @@ static nib_status render_program(nib_arena *arena, const template_expansion *exp
     return status;
 }
 
+nib_status nib_template_check(nib_arena *arena, nib_str path, const nib_template_loader *loader,
+                              bool include_keeps_line, nib_error *error)
+{
+    nib_str text;
+    template_expansion expansion;
+    const nib_program *program;
+    NIB_TRY(loader->read(loader->user, arena, path, &text, error));
+    NIB_TRY(nib_template_expand_text(arena, path, text, loader, include_keeps_line, &expansion,
+                                     error));
+    const char *name = nib_arena_cstr(arena, path);
+    if (!name)
+        return nib_fail_memory(error);
+    const nib_status status =
+        nib_jinja_parse_template(arena, expansion.text, name, &program, error);
+    if (status != NIB_OK)
+        locate_error(&expansion, error);
+    return status;
+}
+
 static nib_status finish(nib_arena *arena, const template_expansion *expansion,
                          const nib_template_options *options, const nib_render_trace *trace,
                          nib_str wgsl, nib_buf *out, nib_error *error)

@@ -53,6 +53,10 @@ nib_status nib_template_render_text(nib_arena *arena, nib_str name, nib_str text
 nib_status nib_template_expand(nib_arena *arena, nib_str path, const nib_template_loader *loader,
                                bool include_keeps_line, nib_str *out, nib_error *error);
 
+/* Expand and parse the template `path` without rendering it. Errors as nib_template_render_wgsl. */
+nib_status nib_template_check(nib_arena *arena, nib_str path, const nib_template_loader *loader,
+                              bool include_keeps_line, nib_error *error);
+
 /* Append the enable directives that the rendered `wgsl` needs (4.6), each with an LF. */
 void nib_template_enables(nib_arena *arena, nib_str wgsl, nib_buf *out);
 
