@@ -28,7 +28,7 @@ typedef struct nib_render_options {
 } nib_render_options;
 
 /* Render a template with the members of `scope_json` as names.
- * errors: SYNTAX, EVAL, LIMIT, IO (include), FORMAT (scope), OUT_OF_MEMORY | owns: *text (nib_text_free) */
+ * errors: SYNTAX, EVAL, LIMIT, IO and CONTRACT (include), FORMAT (scope), OUT_OF_MEMORY | owns: *text (nib_text_free) */
 NIB_API NIB_CHECKED nib_status nib_template_render(nib_context *context, const char *source,
                                                    const char *scope_json,
                                                    const nib_render_options *options, char **text,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON text to values and back. Reading is strict (RFC 8259), keeps key order, refuses duplicate keys and nesting
- * deeper than NIB_JSON_MAX_DEPTH; every number is a binary64.
+ * JSON text to values and back. Reading is strict (RFC 8259), keeps key order, refuses duplicate
+ * keys and nesting deeper than NIB_JSON_MAX_DEPTH; every number is a binary64.
  */
 #ifndef NIB_VALUE_JSON_H
 #define NIB_VALUE_JSON_H
@@ -12,12 +12,13 @@
 
 #define NIB_JSON_MAX_DEPTH 100
 
-/* `source` names the document in errors; line and column are set. errors: FORMAT, LIMIT, OUT_OF_MEMORY */
+/* `source` names the document in errors; line and column are set. errors: FORMAT, LIMIT,
+ * OUT_OF_MEMORY */
 nib_status nib_json_parse(nib_arena *arena, const char *text, size_t text_bytes, const char *source,
                           nib_value *out, nib_error *error);
 
-/* Append compact JSON ("[1, 2]" with spaces when `spaced`), or indented by `indent` blanks per level when it is not 0.
- * NaN, infinities, undefined, functions and views become null. */
+/* Append compact JSON ("[1, 2]" with spaces when `spaced`), or indented by `indent` blanks per
+ * level when it is not 0. NaN, infinities, undefined, functions and views become null. */
 typedef struct nib_json_style {
     unsigned indent;
     bool spaced;

@@ -281,6 +281,18 @@ static size_t put_text(char out[NIB_NUMBER_TEXT_BYTES], const char *text)
     return length;
 }
 
+static size_t put_small_integer(const char *start, char *to, uint64_t whole)
+{
+    char reversed[NIB_NUMBER_TEXT_BYTES];
+    size_t count = 0;
+    for (; whole != 0; whole /= 10)
+        reversed[count++] = (char)('0' + whole % 10);
+    while (count > 0)
+        *to++ = reversed[--count];
+    *to = '\0';
+    return (size_t)(to - start);
+}
+
 size_t nib_number_format(double number, char out[NIB_NUMBER_TEXT_BYTES])
 {
     if (isnan(number))
@@ -292,6 +304,8 @@ size_t nib_number_format(double number, char out[NIB_NUMBER_TEXT_BYTES])
     char *to = out;
     if (number < 0)
         *to++ = '-';
+    if (fabs(number) < 0x1p53 && trunc(number) == number) /* most numbers; all their digits count */
+        return put_small_integer(out, to, (uint64_t)fabs(number));
     const decimal digits = shorten(fabs(number));
     to = put_decimal(to, &digits);
     *to = '\0';

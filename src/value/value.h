@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic value that JSON documents, expressions and templates share. Values live in an arena and are immutable
- * once shared, except lists and maps under construction. Semantics: docs/language.md (package format 3.1).
+ * The dynamic value that JSON documents, expressions and templates share. Values live in an arena
+ * and are immutable once shared, except lists and maps under construction. Semantics:
+ * docs/language.md (package format 3.1).
  */
 #ifndef NIB_VALUE_VALUE_H
 #define NIB_VALUE_VALUE_H
@@ -57,21 +58,22 @@ typedef struct nib_entry {
 struct nib_map {
     nib_entry *entries;
     size_t count, capacity;
-    size_t *slots; /* open addressing over entries, present once the map is larger than a few entries */
+    size_t *
+        slots; /* open addressing over entries, present once the map is larger than a few entries */
     size_t slot_count;
 };
 
 #define NIB_UNDEFINED ((nib_value){.type = NIB_VALUE_UNDEFINED})
-#define NIB_NULL ((nib_value){.type = NIB_VALUE_NULL})
+#define NIB_NULL      ((nib_value){.type = NIB_VALUE_NULL})
 
 nib_value nib_value_bool(bool boolean);
-/* Tagged by integrality, as a number that enters an evaluation is (format 3.1): 4.0 is an Integer, 0.5, NaN and
- * infinities are Floats. */
+/* Tagged by integrality, as a number that enters an evaluation is (format 3.1): 4.0 is an Integer,
+ * 0.5, NaN and infinities are Floats. */
 nib_value nib_value_number(double number);
 nib_value nib_value_float(double number);   /* Float tag whatever the number */
 nib_value nib_value_integer(double number); /* Integer tag whatever the number */
-nib_value nib_value_string(nib_str string);  /* borrows */
-nib_value nib_value_cstr(const char *text);  /* borrows */
+nib_value nib_value_string(nib_str string); /* borrows */
+nib_value nib_value_cstr(const char *text); /* borrows */
 nib_value nib_value_of_list(nib_list *list);
 nib_value nib_value_of_map(nib_map *map);
 
@@ -92,9 +94,10 @@ bool nib_map_set_cstr(nib_arena *arena, nib_map *map, const char *key, nib_value
 const nib_value *nib_map_get(const nib_map *map, nib_str key);
 const nib_value *nib_map_get_cstr(const nib_map *map, const char *key);
 
-/* Deep copy into an arena, with numbers re-tagged by integrality and tuples turned into lists: what happens to a value
- * that leaves one evaluation and enters another (format 3.1). Functions and views are copied by reference.
- * false when out of memory or nested deeper than NIB_VALUE_MAX_DEPTH. */
+/* Deep copy into an arena, with numbers re-tagged by integrality and tuples turned into lists: what
+ * happens to a value that leaves one evaluation and enters another (format 3.1). Functions and
+ * views are copied by reference. false when out of memory or nested deeper than
+ * NIB_VALUE_MAX_DEPTH. */
 #define NIB_VALUE_MAX_DEPTH 200
 bool nib_value_export(nib_arena *arena, nib_value value, nib_value *out);
 
