@@ -138,7 +138,7 @@ nib_status nib_wgpu_time(nib_call *common, uint32_t repeats, nib_timing *out, ni
     nib_wgpu_call *call = (nib_wgpu_call *)common;
     nib_wgpu_device *device = (nib_wgpu_device *)common->device;
     NIB_TRY(nib_wgpu_check(device, error));
-    if (call->step_count == 0)
+    if (call->step_count == 0 && !call->split)
         return NIB_OK;
     if (call->waits)
         return time_waiting(common, repeats, out, error);

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Bundle programs that were built in the Debian root (tools/forky-root.sh) with every library they load, so that they run
+# on a GPU host with an older C library.
+#
+#   bundle-for-gpu-host.sh BUILD OUT.tar.xz PROGRAM...    PROGRAMs are paths inside BUILD, the folder built in the root
+#
+# On the host:   mkdir d && tar xJf OUT.tar.xz -C d && d/run PROGRAM-NAME ARGUMENT...
+# It needs a Vulkan loader (libvulkan.so.1) and the vendor's driver; VK_DRIVER_FILES may name the driver's JSON file. A
+# software driver of the host does not load beside the newer C library: run software tests in the root.
+set -euo pipefail
+[ $# -ge 3 ] || { sed -n '3,10p' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(realpath "$1") out=$(realpath -m "$2"); shift 2
+root=$("$here/forky-root.sh" path)
+bundle=$(mktemp -d); trap 'rm -rf "$bundle"' EXIT
+
+# Libraries by their path in the root; those of the build folder have paths under /build.
+libraries() {
+  "$here/forky-root.sh" run "$here/.." "$build" ldd "/build/$1" | grep -oE '/[^ ]+' | sort -u
+}
+copy() {
+  case $1 in
+  /build/*) cp -Ln "$build/${1#/build/}" "$bundle/" ;;
+  *) cp -Ln "$root$1" "$bundle/" 2>/dev/null || true ;;
+  esac
+}
+for program in "$@"; do
+  cp -L "$build/$program" "$bundle/"
+  while read -r library; do copy "$library"; done < <(libraries "$program")
+done
+# The backend's module and what Dawn opens at run time.
+[ ! -e "$build/libnibble-webgpu.so" ] || cp -Ln "$build/libnibble-webgpu.so" "$bundle/"
+for library in libwebgpu_dawn.so.0 libdl.so.2 libpthread.so.0 librt.so.1 libstdc++.so.6 libgcc_s.so.1; do
+  copy "/usr/lib/x86_64-linux-gnu/$library"
+done
+cat >"$bundle/run" <<'RUN'
+#!/bin/sh
+d=$(cd "$(dirname "$0")" && pwd); p=$1; shift
+[ -n "$NIBBLE_WEBGPU_MODULE" ] || export NIBBLE_WEBGPU_MODULE="$d/libnibble-webgpu.so"
+exec "$d/ld-linux-x86-64.so.2" --library-path "$d:/usr/lib/x86_64-linux-gnu:/usr/local/nvidia/lib64:/usr/local/nvidia/lib" "$d/$p" "$@"
+RUN
+chmod +x "$bundle/run"
+tar cJf "$out" -C "$bundle" .
+ls -l "$out"
