@@ -29,7 +29,7 @@ nib_status cli_wrong(const cli_spot *at, const char *rule)
 }
 
 nib_status cli_check_members(const cli_spot *at, json_t *object, const char *const *known,
-                                size_t known_count)
+                             size_t known_count)
 {
     const char *key;
     json_t *value;
@@ -180,7 +180,7 @@ nib_status cli_read_desc(const cli_spot *at, json_t *object, nib_tensor_desc *de
 
 /* A tensor of this description with the object's data; zeros when it has none. */
 nib_status cli_make_tensor(const cli_spot *at, json_t *object, const nib_tensor_desc *desc,
-                              nib_tensor **tensor)
+                           nib_tensor **tensor)
 {
     json_t *data = json_object_get(object, "data");
     nib_status status = nib_tensor_create(at->file->session->context, desc, tensor, at->error);
@@ -242,6 +242,42 @@ nib_status cli_read_request(const cli_spot *at, json_t *object, cli_request *req
         status = read_scalars(&tunables, json_object_get(object, "tunables"), &request->tunables);
     if (status == NIB_OK)
         status = read_want(&want, json_object_get(object, "want"), request);
+    return status;
+}
+
+static nib_status describe_inputs(const cli_spot *at, json_t *inputs, cli_request *request)
+{
+    const char *key;
+    json_t *input;
+    json_object_foreach(inputs, key, input)
+    {
+        const cli_spot inner = cli_inside(at, ".%.60s", key);
+        nib_tensor_desc desc;
+        const nib_status status = cli_read_desc(&inner, input, &desc);
+        if (status != NIB_OK)
+            return status;
+        cli_request_add_tensor(request, key, &desc);
+    }
+    return NIB_OK;
+}
+
+nib_status cli_case_request(const cli_casefile *file, const nib_package *package, size_t index,
+                            cli_request *request, nib_error *error)
+{
+    const char *key;
+    json_t *output, *object = cli_casefile_at(file, index);
+    cli_spot at = {.file = file, .error = error};
+    snprintf(at.path, sizeof at.path, "cases[%zu]", index);
+    *request = (cli_request){0};
+    nib_status status = cli_read_request(&at, object, request);
+    if (status == NIB_OK)
+        status = describe_inputs(&at, json_object_get(object, "inputs"), request);
+    json_object_foreach(json_object_get(object, "outputs"), key, output)
+    {
+        const size_t port = nib_package_find_port(package, key);
+        if (port != SIZE_MAX && nib_package_port_at(package, port).optional)
+            cli_request_add_want(request, key);
+    }
     return status;
 }
 

@@ -44,6 +44,10 @@ nib_status cli_read_desc(const cli_spot *at, json_t *object, nib_tensor_desc *de
 /* A tensor of this description with the object's `data`; zeros when it has none. */
 nib_status cli_make_tensor(const cli_spot *at, json_t *object, const nib_tensor_desc *desc,
                            nib_tensor **tensor);
+/* The request of a case without its data: descriptions of the inputs only. Optional outputs that it
+ * expects are asked for. Free `request` whatever the result. */
+nib_status cli_case_request(const cli_casefile *file, const nib_package *package, size_t index,
+                            cli_request *request, nib_error *error);
 /* attrs, args, tunables, want. */
 nib_status cli_read_request(const cli_spot *at, json_t *object, cli_request *request);
 

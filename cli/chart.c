@@ -139,10 +139,19 @@ static void draw_label(const chart *c, labels *placed, double x, double y, size_
     fprintf(c->out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", x, y, number);
 }
 
-static void draw_point(const chart *c, labels *placed, const json_t *entry, size_t number)
+static double point_x(const chart *c, const json_t *entry)
 {
-    const double x = place_x(c, intensity_of(entry));
-    const double y = place_y(c, cli_json_at(entry, "flopsPerSecond"));
+    return place_x(c, intensity_of(entry));
+}
+
+static double point_y(const chart *c, const json_t *entry)
+{
+    return place_y(c, cli_json_at(entry, "flopsPerSecond"));
+}
+
+static void draw_point(const chart *c, const json_t *entry)
+{
+    const double x = point_x(c, entry), y = point_y(c, entry);
     fputs("<g><title>", c->out);
     cli_html_text(c->out, cli_json_text_at(entry, "name"));
     fputs("</title>", c->out);
@@ -153,12 +162,25 @@ static void draw_point(const chart *c, labels *placed, const json_t *entry, size
     else
         fprintf(c->out, "<circle class=\"one ring\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/>", x, y);
     fputs("</g>\n", c->out);
-    draw_label(c, placed, x, y, number);
+}
+
+/* Numbers come last, so that no point hides one. */
+static void draw_points(const chart *c, const json_t *cases)
+{
+    labels placed = {.count = 0};
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        if (is_plotted(json_array_get(cases, i)))
+            draw_point(c, json_array_get(cases, i));
+    }
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *entry = json_array_get(cases, i);
+        if (is_plotted(entry))
+            draw_label(c, &placed, point_x(c, entry), point_y(c, entry), i + 1);
+    }
 }
 
 static void draw_chart(chart *c, const json_t *cases, const char *name, double width, double height)
 {
-    labels placed = {.count = 0};
     c->width = width;
     c->height = height;
     c->left = 56;
@@ -171,11 +193,7 @@ static void draw_chart(chart *c, const json_t *cases, const char *name, double w
             name, width, height);
     draw_grid(c);
     draw_roof(c);
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *entry = json_array_get(cases, i);
-        if (is_plotted(entry))
-            draw_point(c, &placed, entry, i + 1);
-    }
+    draw_points(c, cases);
     fputs("</svg>\n", c->out);
 }
 

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "print.h"
 #include "request.h"
+#include "tuning.h"
 
 #ifdef _WIN32
 #include <direct.h>
@@ -227,19 +228,6 @@ static nib_status write_wgsl(cli_session *session, const nib_plan *plan, nib_err
 
 /* ---- the command ---- */
 
-static nib_status load_caps(cli_session *session, nib_caps **caps, nib_error *error)
-{
-    const char *file = cli_value(&session->args, CLI_OPT_CAPS);
-    char *text = NULL;
-    nib_status status = file ? cli_read_file(file, &text, error) : NIB_OK;
-    if (status == NIB_OK)
-        status = nib_caps_parse(session->context, text, caps, error);
-    if (status != NIB_OK && file)
-        snprintf(error->source, sizeof error->source, "%s", file);
-    free(text);
-    return status;
-}
-
 static int plan_call(cli_session *session, const cli_request *request, const nib_package *package,
                      const nib_caps *caps)
 {
@@ -264,7 +252,8 @@ static int run_plan(cli_session *session)
     cli_request_from_options(&session->args, &request);
     int code = cli_request_add_tensor_options(session, &request);
     if (code == CLI_OK && (cli_load_package(session, &package, &error) != NIB_OK ||
-                           load_caps(session, &caps, &error) != NIB_OK))
+                           cli_load_caps(session, &caps, &error) != NIB_OK ||
+                           cli_tuning_use(session, package, caps, &request, &error) != NIB_OK))
         code = cli_fail(session, &error);
     if (code == CLI_OK) {
         cli_request_finish(&request);
@@ -284,6 +273,8 @@ static const cli_option_id options[] = {
     CLI_OPT_CAPS,
     CLI_OPT_VARIANT,
     CLI_OPT_TUNABLE,
+    CLI_OPT_TUNING,
+    CLI_OPT_NO_TUNING,
     CLI_OPT_RELAXED,
     CLI_OPT_WGSL,
     CLI_OPT_MANIFEST,

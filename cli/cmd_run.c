@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "commands.h"
+#include "compare.h"
 #include "print.h"
 #include "request.h"
+#include "tuning.h"
 
 /* ---- --out KEY=FILE ---- */
 
@@ -162,8 +164,77 @@ static json_t *outputs_json(const cli_call *call, const out_files *files)
     return outputs;
 }
 
+/* ---- --compare cpu ---- */
+
+/* {key: {"error", "tolerance", "agrees"}}, or NULL when nothing was to be compared. */
+static nib_status compare_with_cpu(cli_session *session, const nib_package *package,
+                                   cli_request *request, const cli_inputs *inputs,
+                                   const cli_call *call, json_t **verdict, nib_error *error)
+{
+    const nib_device_options options = {.backend = "cpu", .threads = 1, .isa = "scalar"};
+    const char *wanted = cli_value(&session->args, CLI_OPT_COMPARE);
+    nib_device *device = NULL;
+    cli_call truth = {0};
+    if (!wanted || strcmp(wanted, "none") == 0)
+        return NIB_OK;
+    nib_status status = nib_device_open(session->context, &options, &device, error);
+    if (status == NIB_OK)
+        status = cli_call_run(&truth, package, device, cli_request_finish(request), inputs, error);
+    if (status == NIB_OK)
+        *verdict = json_object();
+    for (size_t i = 0; status == NIB_OK && i < nib_plan_tensor_count(call->plan); i++) {
+        const nib_plan_tensor_info info = nib_plan_tensor_at(call->plan, i);
+        if (info.role == NIB_INPUT)
+            continue;
+        const double tolerance = cli_default_tolerance(info.desc.dtype);
+        const cli_difference difference =
+            cli_compare(nib_call_tensor(call->call, info.key),
+                        nib_call_tensor(truth.call, info.key), tolerance, true);
+        json_t *entry = json_object();
+        json_object_set_new(entry, "error", cli_json_number(difference.worst));
+        json_object_set_new(entry, "tolerance", json_real(tolerance));
+        json_object_set_new(entry, "agrees", json_boolean(difference.index == SIZE_MAX));
+        json_object_set_new(*verdict, info.key, entry);
+    }
+    cli_call_free(&truth);
+    nib_device_free(device);
+    return status;
+}
+
+static bool all_agree(json_t *verdict)
+{
+    const char *key;
+    json_t *entry;
+    json_object_foreach(verdict, key, entry)
+    {
+        if (!json_is_true(json_object_get(entry, "agrees")))
+            return false;
+    }
+    return true;
+}
+
+static void print_verdict(json_t *verdict)
+{
+    const char *key;
+    json_t *entry;
+    json_object_foreach(verdict, key, entry)
+    {
+        const json_t *error = json_object_get(entry, "error");
+        cli_print_clean(stdout, key);
+        if (json_is_number(error))
+            printf(": error %.2g", json_number_value(error));
+        else
+            fputs(": infinite error", stdout);
+        printf(" against the scalar CPU, tolerance %.2g: %s\n",
+               json_number_value(json_object_get(entry, "tolerance")),
+               json_is_true(json_object_get(entry, "agrees")) ? "agrees" : "DIFFERS");
+    }
+}
+
+/* ---- reporting ---- */
+
 static int print_json(const nib_package *package, const nib_device *device, const cli_call *call,
-                      const out_files *files)
+                      const out_files *files, json_t *verdict)
 {
     const char *variant = nib_plan_variant(call->plan);
     json_t *object = json_object(), *seconds = json_object();
@@ -177,21 +248,26 @@ static int print_json(const nib_package *package, const nib_device *device, cons
     json_object_set_new(object, "call", cli_json_text(nib_call_description(call->call)));
     json_object_set_new(object, "seconds", seconds);
     json_object_set_new(object, "outputs", outputs_json(call, files));
+    if (verdict)
+        json_object_set(object, "compare", verdict);
     return cli_print_json(object);
 }
 
 static int report(cli_session *session, const nib_package *package, const nib_device *device,
-                  const cli_call *call, const out_files *files)
+                  const cli_call *call, const out_files *files, json_t *verdict)
 {
     cli_progress_end(session);
-    if (session->json)
-        return print_json(package, device, call, files);
+    if (session->json) {
+        print_json(package, device, call, files, verdict);
+        return all_agree(verdict) ? CLI_OK : CLI_FAILED;
+    }
     note_call(session, device, call);
     if (files->count == 0)
         print_outputs(call);
     for (size_t i = 0; i < files->count; i++)
         cli_note(session, "wrote %s to %s", files->items[i].key, files->items[i].path);
-    return CLI_OK;
+    print_verdict(verdict);
+    return all_agree(verdict) ? CLI_OK : CLI_FAILED;
 }
 
 /* ---- the command ---- */
@@ -203,16 +279,23 @@ static int run_call(cli_session *session, const nib_package *package, cli_reques
     nib_error error = {0};
     nib_device *device = NULL;
     cli_call call = {0};
+    json_t *verdict = NULL;
     int code = cli_open_device(session, backend, &device);
     if (code == CLI_OK) {
-        cli_progress(session, 0, 0, "running");
         nib_status status =
-            cli_call_run(&call, package, device, cli_request_finish(request), inputs, &error);
+            cli_tuning_use(session, package, nib_device_caps(device), request, &error);
+        cli_progress(session, 0, 0, "running");
+        if (status == NIB_OK)
+            status =
+                cli_call_run(&call, package, device, cli_request_finish(request), inputs, &error);
+        if (status == NIB_OK)
+            status = compare_with_cpu(session, package, request, inputs, &call, &verdict, &error);
         if (status == NIB_OK)
             status = write_out_files(session, files, call.call, &error);
-        code = status == NIB_OK ? report(session, package, device, &call, files)
+        code = status == NIB_OK ? report(session, package, device, &call, files, verdict)
                                 : cli_fail(session, &error);
     }
+    json_decref(verdict);
     cli_call_free(&call);
     nib_device_free(device);
     return code;
@@ -252,6 +335,10 @@ static const cli_option_id options[] = {
     CLI_OPT_BACKEND,
     CLI_OPT_VARIANT,
     CLI_OPT_TUNABLE,
+    CLI_OPT_TUNING,
+    CLI_OPT_NO_TUNING,
+    CLI_OPT_COMPARE,
+    CLI_OPT_CACHE,
     CLI_OPT_RELAXED,
     CLI_OPT_THREADS,
     CLI_OPT_ISA,

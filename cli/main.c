@@ -13,7 +13,7 @@
 
 const cli_command *const cli_commands[] = {
     &cli_command_run,    &cli_command_plan, &cli_command_inspect, &cli_command_eval,
-    &cli_command_render, &cli_command_test, &cli_command_bench,   &cli_command_quantize,
+    &cli_command_render, &cli_command_test, &cli_command_bench, &cli_command_devices,   &cli_command_quantize,
     &cli_command_pull,   &cli_command_pack, &cli_command_lint,    &cli_command_completion,
     &cli_command_help,
 };

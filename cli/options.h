@@ -106,7 +106,9 @@ typedef enum cli_option_kind {
        "The file of tuned tunables (default: nibble/tuning.json in the cache folder of "           \
        "the user).")                                                                               \
     XX(NO_TUNING, "no-tuning", FLAG, "", "Ignore what nibble tune found.")                         \
-    XX(CACHE, "cache", VALUE, "DIR", "Keep compiled GPU pipelines in this folder.")                \
+    XX(CACHE, "cache", VALUE, "DIR",                                                               \
+       "Keep compiled GPU pipelines in this folder, or nowhere (none). Default: nibble/pipelines " \
+       "in the cache folder of the user.")                                                         \
     XX(EVIDENCE, "out", VALUE, "FILE",                                                             \
        "Where the evidence goes (JSON; default: standard output with --json, else "                \
        "nowhere).")                                                                                \

@@ -290,7 +290,8 @@ static void write_table(FILE *out, const json_t *result)
     fputs("</tbody></table></div>\n<p class=\"soft\">Times are medians of one call. Device time is "
           "by the device's clock, wall time by the host's over the same calls back to back, the "
           "host part what the calling thread did meanwhile; a whole run goes from host memory to "
-          "host memory. Spread is half the distance between the quartiles.</p>\n",
+          "host memory. Spread is half the distance between the quartiles. A case above the "
+          "roof finds its data in the caches.</p>\n",
           out);
 }
 

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
 #include "locate.h"
+#include "tuning.h"
 
 /* ---- scalars ---- */
 
@@ -117,6 +119,11 @@ int cli_request_add_tensor_options(cli_session *session, cli_request *request)
     return CLI_OK;
 }
 
+void cli_request_add_tensor(cli_request *request, const char *name, const nib_tensor_desc *desc)
+{
+    add_tensor(request, name, strlen(name))->desc = *desc;
+}
+
 void cli_request_add_want(cli_request *request, const char *key)
 {
     for (size_t i = 0; i < request->want_count; i++) {
@@ -221,10 +228,48 @@ nib_status cli_load_package(cli_session *session, nib_package **package, nib_err
     return status;
 }
 
+nib_status cli_load_caps(cli_session *session, nib_caps **caps, nib_error *error)
+{
+    const char *file = cli_value(&session->args, CLI_OPT_CAPS);
+    char *text = NULL;
+    nib_status status = file ? cli_read_file(file, &text, error) : NIB_OK;
+    if (status == NIB_OK)
+        status = nib_caps_parse(session->context, text, caps, error);
+    if (status != NIB_OK && file)
+        snprintf(error->source, sizeof error->source, "%s", file);
+    free(text);
+    return status;
+}
+
+static bool takes_option(const cli_command *command, cli_option_id id)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (command->options[i] == id)
+            return true;
+    }
+    return false;
+}
+
+/* Where compiled pipelines are kept; NULL: nowhere. The default folder is used if it can be. */
+static char *cache_folder(const cli_args *args)
+{
+    const char *named = cli_value(args, CLI_OPT_CACHE);
+    nib_error error = {0};
+    if (named)
+        return strcmp(named, "none") == 0 ? NULL : cli_dup(named, strlen(named));
+    char *folder = takes_option(args->command, CLI_OPT_CACHE) ? cli_cache_path("pipelines") : NULL;
+    if (folder && cli_make_folders(folder, &error) != NIB_OK) {
+        free(folder);
+        folder = NULL;
+    }
+    return folder;
+}
+
 int cli_open_device(cli_session *session, const char *backend, nib_device **device)
 {
     const cli_args *args = &session->args;
     const size_t disabled = cli_count(args, CLI_OPT_DISABLE_FEATURE);
+    char *cache = cache_folder(args);
     const char **features = cli_alloc(disabled * sizeof *features);
     for (size_t i = 0; i < disabled; i++)
         features[i] = cli_nth(args, CLI_OPT_DISABLE_FEATURE, i);
@@ -235,10 +280,12 @@ int cli_open_device(cli_session *session, const char *backend, nib_device **devi
         .disabled_feature_count = disabled,
         .threads = (uint32_t)cli_integer(args, CLI_OPT_THREADS, 0),
         .isa = cli_value(args, CLI_OPT_ISA),
+        .cache_dir = cache,
     };
     nib_error error = {0};
     const nib_status status = nib_device_open(session->context, &options, device, &error);
     free(features);
+    free(cache);
     return status == NIB_OK ? CLI_OK : cli_fail(session, &error);
 }
 

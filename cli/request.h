@@ -43,6 +43,7 @@ void cli_request_from_options(const cli_args *args, cli_request *request);
 /* Add the descriptions of loaded inputs, or those of --tensor. */
 void cli_request_add_inputs(cli_request *request, const cli_inputs *inputs);
 int cli_request_add_tensor_options(cli_session *session, cli_request *request);
+void cli_request_add_tensor(cli_request *request, const char *name, const nib_tensor_desc *desc);
 /* Ask for an output once more than the options do. `key` is borrowed. */
 void cli_request_add_want(cli_request *request, const char *key);
 /* The request that points at the storage above. */
@@ -59,6 +60,8 @@ void cli_inputs_free(cli_inputs *inputs);
 
 /* Load the package named by the first argument, as --manifest and --no-verify say. */
 nib_status cli_load_package(cli_session *session, nib_package **package, nib_error *error);
+/* The capabilities of --caps, or those that every device has. */
+nib_status cli_load_caps(cli_session *session, nib_caps **caps, nib_error *error);
 /* Open the device that `backend` and --adapter, --disable-feature, --threads, --isa name. */
 int cli_open_device(cli_session *session, const char *backend, nib_device **device);
 

@@ -95,6 +95,11 @@ NIB_API const char *nib_plan_pass_id(const nib_plan *plan, size_t pass);
 NIB_API NIB_CHECKED nib_status nib_plan_wgsl(const nib_plan *plan, size_t pass, char **text,
                                              nib_error *error);
 
+/* Where each line of that text comes from: one line "file:line" of a template for each line of the WGSL, an empty one
+ * where no template wrote it. owns: *text (nib_text_free) | errors: as nib_plan_wgsl */
+NIB_API NIB_CHECKED nib_status nib_plan_wgsl_lines(const nib_plan *plan, size_t pass, char **text,
+                                                   nib_error *error);
+
 /* Tensors of the call in declaration order: inputs given, then outputs that will be produced. */
 typedef struct nib_plan_tensor_info {
     const char *key, *onnx;

@@ -152,6 +152,28 @@ static nib_value resource_value(const nib_plan *plan, const nib_plan_binding *bo
     return NIB_NULL;
 }
 
+/* What is bound, rounded up to a multiple of four as on a GPU (format 5.2). */
+static double bound_bytes(const nib_plan *plan, const nib_plan_pass *pass,
+                          const nib_plan_binding *bound)
+{
+    size_t bytes = 0;
+    switch (bound->kind) {
+    case NIB_RESOURCE_TENSOR:
+        bytes = plan->tensors[bound->index].gpu_bytes;
+        break;
+    case NIB_RESOURCE_INTERMEDIATE:
+        bytes = plan->intermediates[bound->index].bytes;
+        break;
+    case NIB_RESOURCE_UNIFORM:
+        bytes = pass->uniforms[bound->index].size;
+        break;
+    case NIB_RESOURCE_MISSING:
+        return 0;
+    }
+    const double words = (double)(bytes / 4 + (bytes % 4 != 0));
+    return words > 1 ? 4 * words : 4;
+}
+
 static nib_list *bindings_list(dump *d, const nib_plan *plan, const nib_plan_pass *pass)
 {
     nib_list *list = new_list(d, pass->binding_count);
@@ -166,6 +188,7 @@ static nib_list *bindings_list(dump *d, const nib_plan *plan, const nib_plan_pas
             bound->element_type.len ? nib_value_string(bound->element_type) : NIB_NULL);
         if (bound->binding->has_length)
             put(d, entry, "length", number(bound->length));
+        put(d, entry, "bytes", number(bound_bytes(plan, pass, bound)));
         push(d, list, nib_value_of_map(entry));
     }
     return list;
