@@ -64,7 +64,7 @@ static bool variant_runs(const subject *s, const char *variant, const nib_caps *
         if (status == NIB_OK)
             return true;
         if (strncmp(reason_in(&error, variant), "needs ", 6) == 0)
-            snprintf(reason, 300, "%s", reason_in(&error, variant));
+            snprintf(reason, 300, "%.290s", reason_in(&error, variant));
     }
     return false;
 }
