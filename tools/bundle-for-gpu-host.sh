@@ -6,8 +6,8 @@
 #   bundle-for-gpu-host.sh BUILD OUT.tar.xz PROGRAM...    PROGRAMs are paths inside BUILD, the folder built in the root
 #
 # On the host:   mkdir d && tar xJf OUT.tar.xz -C d && d/run PROGRAM-NAME ARGUMENT...
-# It needs a Vulkan loader (libvulkan.so.1) and the vendor's driver; VK_DRIVER_FILES may name the driver's JSON file. A
-# software driver of the host does not load beside the newer C library: run software tests in the root.
+# It needs the vendor's Vulkan driver; VK_DRIVER_FILES may name its JSON file. A software driver of the host does not load
+# beside the newer C library: run software tests in the root.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '3,10p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,15 +25,18 @@ copy() {
   *) cp -Ln "$root$1" "$bundle/" 2>/dev/null || true ;;
   esac
 }
-for program in "$@"; do
+# The backend's module is loaded at run time, so its libraries are not among the programs'.
+modules=()
+[ ! -e "$build/libnibble-webgpu.so" ] || modules=(libnibble-webgpu.so)
+for program in "$@" "${modules[@]}"; do
   cp -L "$build/$program" "$bundle/"
   while read -r library; do copy "$library"; done < <(libraries "$program")
 done
-# The backend's module and what Dawn opens at run time.
-[ ! -e "$build/libnibble-webgpu.so" ] || cp -Ln "$build/libnibble-webgpu.so" "$bundle/"
-for library in libwebgpu_dawn.so.0 libdl.so.2 libpthread.so.0 librt.so.1 libstdc++.so.6 libgcc_s.so.1; do
+# What Dawn opens at run time.
+for library in libvulkan.so.1 libwebgpu_dawn.so.0 libdl.so.2 libpthread.so.0 librt.so.1 libstdc++.so.6 libgcc_s.so.1; do
   copy "/usr/lib/x86_64-linux-gnu/$library"
 done
+for file in "$bundle"/*; do strip --strip-debug "$file" 2>/dev/null || true; done
 cat >"$bundle/run" <<'RUN'
 #!/bin/sh
 d=$(cd "$(dirname "$0")" && pwd); p=$1; shift
