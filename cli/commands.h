@@ -14,6 +14,7 @@ extern const cli_command cli_command_eval;
 extern const cli_command cli_command_render;
 extern const cli_command cli_command_test;
 extern const cli_command cli_command_bench;
+extern const cli_command cli_command_tune;
 extern const cli_command cli_command_explain;
 extern const cli_command cli_command_verify;
 extern const cli_command cli_command_devices;

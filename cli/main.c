@@ -12,10 +12,11 @@
 #include "session.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_command_run,     &cli_command_plan,    &cli_command_inspect,    &cli_command_eval,
-    &cli_command_render,  &cli_command_test,    &cli_command_verify,     &cli_command_bench,
-    &cli_command_explain, &cli_command_devices, &cli_command_quantize,   &cli_command_pull,
-    &cli_command_pack,    &cli_command_lint,    &cli_command_completion, &cli_command_help,
+    &cli_command_run,    &cli_command_plan,    &cli_command_inspect, &cli_command_eval,
+    &cli_command_render, &cli_command_test,    &cli_command_verify,  &cli_command_bench,
+    &cli_command_tune,   &cli_command_explain, &cli_command_devices, &cli_command_quantize,
+    &cli_command_pull,   &cli_command_pack,    &cli_command_lint,    &cli_command_completion,
+    &cli_command_help,
 };
 const size_t cli_command_count = CLI_LENGTH(cli_commands);
 
