@@ -166,7 +166,7 @@ static void a5_norm_on_ten_buffers(void **state)
         {"passes[0].uniforms", "{\"params\":\"01000000000000000000000000000000\"}"},
         {"passes[0].bindings[1]", "{\"binding\":1,\"name\":\"norm_scale\",\"kind\":\"read-only-"
                                   "storage\",\"tensor\":\"normScaleT\","
-                                  "\"elementType\":\"f32\",\"length\":64}"},
+                                  "\"elementType\":\"f32\",\"length\":64,\"bytes\":256}"},
         {"passes[0].bindings[2]", "{\"binding\":2,\"name\":\"normed\",\"kind\":\"storage\","
                                   "\"tensor\":\"normedA\",\"elementType\":\"f32\"}"},
         {"passes[0].bindings[3]", "{\"binding\":3,\"name\":\"params\",\"kind\":\"uniform\","
