@@ -168,9 +168,9 @@ static void a5_norm_on_ten_buffers(void **state)
                                   "storage\",\"tensor\":\"normScaleT\","
                                   "\"elementType\":\"f32\",\"length\":64,\"bytes\":256}"},
         {"passes[0].bindings[2]", "{\"binding\":2,\"name\":\"normed\",\"kind\":\"storage\","
-                                  "\"tensor\":\"normedA\",\"elementType\":\"f32\"}"},
+                                  "\"tensor\":\"normedA\",\"elementType\":\"f32\",\"bytes\":256}"},
         {"passes[0].bindings[3]", "{\"binding\":3,\"name\":\"params\",\"kind\":\"uniform\","
-                                  "\"tensor\":null,\"elementType\":null}"},
+                                  "\"tensor\":null,\"elementType\":null,\"bytes\":16}"},
         {"passes[1].id", "main"},
         {"passes[1].shader", "qkv-projection.wgsl.jinja"},
         {"passes[1].derive", "{\"singleProjection\":\"\"}"},
