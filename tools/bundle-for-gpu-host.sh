@@ -6,10 +6,10 @@
 #   bundle-for-gpu-host.sh BUILD OUT.tar.xz PROGRAM...    PROGRAMs are paths inside BUILD, the folder built in the root
 #
 # On the host:   mkdir d && tar xJf OUT.tar.xz -C d && d/run PROGRAM-NAME ARGUMENT...
-# It needs the vendor's Vulkan driver; VK_DRIVER_FILES may name its JSON file. A software driver of the host does not load
-# beside the newer C library: run software tests in the root.
+# It needs the vendor's Vulkan driver (NVIDIA's opens libEGL.so.1: Debian's libegl1); VK_DRIVER_FILES may name its JSON
+# file. A software driver of the host does not load beside the newer C library: run software tests in the root.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '3,10p' "$0"; exit 2; }
+[ $# -ge 3 ] || { sed -n '3,11p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath "$1") out=$(realpath -m "$2"); shift 2
 root=$("$here/forky-root.sh" path)
