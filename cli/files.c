@@ -13,12 +13,9 @@
 
 #ifdef _WIN32
 #include <windows.h>
-#define lstat       stat
 #define mkdir(a, b) mkdir(a)
-#define O_CLOEXEC   0
 #else
 #include <sys/file.h>
-#define O_BINARY 0
 #endif
 
 #define FOLDER_DEPTH_LIMIT 32
@@ -261,7 +258,7 @@ nib_status cli_link_file(const char *from, const char *to, nib_error *error)
 
 int cli_lock(const cli_session *session, const char *path, const char *waiting, nib_error *error)
 {
-    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_BINARY, 0666);
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) {
         fail(error, path, "cannot open the lock");
         return -1;

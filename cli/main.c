@@ -80,6 +80,12 @@ static int dispatch(int argc, char *const *argv)
 
 int main(int argc, char **argv)
 {
+#ifdef _WIN32
+    /* Line ends stay as they are written; tensors may go through pipes. */
+    _setmode(_fileno(stdin), _O_BINARY);
+    _setmode(_fileno(stdout), _O_BINARY);
+    _setmode(_fileno(stderr), _O_BINARY);
+#endif
     const int code = dispatch(argc, argv);
     /* Output that did not reach its file (a full disk, say) is a failure, not a success with less
      * text. */
