@@ -369,29 +369,71 @@ static void write_rank_hints(selection *s, nib_buf *out)
     p->error = outer;
 }
 
-/* True when an earlier candidate gives the same explained reason. */
-static bool is_repeated(const selection *s, size_t at)
+/* How much a list of reasons says. */
+typedef struct wording {
+    bool brief;   /* leave explanations out */
+    size_t names; /* variants named together at most, beyond the first */
+} wording;
+
+static nib_str reason_of(const selection *s, size_t at, wording how)
+{
+    const candidate *c = &s->candidates[s->order[at]];
+    return (nib_str){c->reason.data, how.brief ? c->brief : c->reason.len};
+}
+
+static bool is_repeated(const selection *s, size_t at, wording how)
 {
     for (size_t i = 0; i < at; i++) {
-        if (nib_str_eq(s->candidates[s->order[i]].reason, s->candidates[s->order[at]].reason))
+        if (nib_str_eq(reason_of(s, i, how), reason_of(s, at, how)))
             return true;
     }
     return false;
 }
 
-static void write_reasons(const selection *s, bool all_brief, nib_buf *out)
+/* Name the later candidates that have the reason of `first`. */
+static void write_same(const selection *s, size_t first, wording how, nib_buf *out)
+{
+    size_t found = 0;
+    for (size_t i = first + 1; i < s->count; i++) {
+        if (!nib_str_eq(reason_of(s, first, how), reason_of(s, i, how)))
+            continue;
+        if (found++ < how.names)
+            nib_buf_printf(out, "%s%.*s", found == 1 ? "; " : ", ",
+                           NIB_STR_ARG(s->p->contract->variants[s->order[i]].id));
+    }
+    if (found > how.names)
+        nib_buf_printf(out, " and %zu more", found - how.names);
+    if (found)
+        nib_buf_printf(out, ": the same");
+}
+
+/* Each reason once, explained where it stands: with dozens of variants most have the same one. */
+static void write_reasons(const selection *s, wording how, nib_buf *out)
 {
     for (size_t i = 0; i < s->count; i++) {
-        const candidate *c = &s->candidates[s->order[i]];
-        const size_t length = all_brief || is_repeated(s, i) ? c->brief : c->reason.len;
+        if (is_repeated(s, i, how))
+            continue;
         nib_buf_printf(out, "%s%.*s: %.*s", i ? "; " : "",
-                       NIB_STR_ARG(s->p->contract->variants[s->order[i]].id), (int)length,
-                       c->reason.data);
+                       NIB_STR_ARG(s->p->contract->variants[s->order[i]].id),
+                       NIB_STR_ARG(reason_of(s, i, how)));
+        write_same(s, i, how, out);
     }
 }
 
 /* The message holds about this much. */
 enum { MAX_REASONS_TEXT = 1700 };
+
+/* Names go before explanations do: those name the tensor and the rule. */
+static void write_reasons_that_fit(const selection *s, nib_buf *out)
+{
+    static const wording ways[] = {{false, SIZE_MAX}, {false, 3}, {true, SIZE_MAX}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        out->len = 0;
+        write_reasons(s, ways[i], out);
+        if (out->len <= MAX_REASONS_TEXT)
+            return;
+    }
+}
 
 static nib_status fail_no_variant(selection *s)
 {
@@ -399,11 +441,7 @@ static nib_status fail_no_variant(selection *s)
     nib_buf_init(&hints, s->p->arena->allocator, 0);
     nib_buf_init(&reasons, s->p->arena->allocator, 0);
     write_rank_hints(s, &hints);
-    write_reasons(s, false, &reasons);
-    if (reasons.len > MAX_REASONS_TEXT) {
-        reasons.len = 0;
-        write_reasons(s, true, &reasons);
-    }
+    write_reasons_that_fit(s, &reasons);
     const nib_status status = nib_fail(
         s->p->error, NIB_NO_VARIANT, "no variant of %.*s fits the request%s%s%s: %s",
         NIB_STR_ARG(s->p->contract->op_id), hints.len ? " (" : "", hints.len ? hints.data : "",

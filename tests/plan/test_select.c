@@ -270,9 +270,9 @@ static void no_variant_names_each_with_its_reason(void **state)
     expect_none(package, "x=float32[1,5]", NULL,
                 "no variant of test.S fits the request: a: needs the device feature subgroups; b: "
                 "`allOk` is false "
-                "(even: `k % 2 == 0`: 1 == 0; input 'x' (X) is float32[1,5]); c: `allOk` is false");
+                "(even: `k % 2 == 0`: 1 == 0; input 'x' (X) is float32[1,5]); c: the same");
     expect_none(package, "x=float32[5]", NULL,
-                "input 'x' (X) has rank 1, it is declared with rank 2|a: |b: |c: ");
+                "input 'x' (X) has rank 1, it is declared with rank 2|a: |b: |c: the same");
     expect_none(package, "x=float32[1,5] !c", NULL, "fits the request: c: `allOk` is false (even");
     planned unknown = plan_text(package, "x=float32[1,5] !d", NULL);
     assert_int_equal(unknown.status, NIB_REQUEST);
@@ -294,6 +294,27 @@ static void long_lists_are_kept_short(void **state)
     nib_package *package = package_with(variants);
     expect_none(package, "x=float32[1,5]", NULL, "v0: |v20: |v39: ");
     free_package(package);
+}
+
+/* With many variants the reason that most of them share is still explained: it names tensor and rule. */
+static void a_shared_reason_is_explained_once(void **state)
+{
+    (void)state;
+    for (int count = 60; count <= 400; count += 340) {
+        char family[7000];
+        size_t used = (size_t)snprintf(family, sizeof family, "{'cases': [");
+        for (int i = 0; i < count; i++)
+            used += (size_t)snprintf(family + used, sizeof family - used, "%s{'i': %d}", i ? "," : "", i);
+        snprintf(family + used, sizeof family - used,
+                 "], 'variants': [{'id': 'variant_{i}', 'when': ['allOk'], " PASS "}]}");
+        nib_package *package = package_with(family);
+        expect_none(package, "x=float32[1,5]", NULL,
+                    "variant_0: `allOk` is false (even: `k % 2 == 0`: 1 == 0; input 'x' (X) is "
+                    "float32[1,5]); variant_1, variant_2, variant_3|: the same");
+        expect_none(package, "x=float32[1,5]", NULL,
+                    count == 60 ? ", variant_59: the same" : " and 396 more: the same");
+        free_package(package);
+    }
 }
 
 static void tunables_have_two_scopes(void **state)
@@ -398,6 +419,7 @@ int main(void)
         cmocka_unit_test(superseded_variants_yield_to_undemoted_ones),
         cmocka_unit_test(no_variant_names_each_with_its_reason),
         cmocka_unit_test(long_lists_are_kept_short),
+        cmocka_unit_test(a_shared_reason_is_explained_once),
         cmocka_unit_test(tunables_have_two_scopes),
         cmocka_unit_test(relaxed_plans_may_lack_a_variant),
     };
