@@ -453,6 +453,32 @@ static void test_dequantize_bits(void **state)
     }
 }
 
+/* Rows that start in the middle of a byte and of a block. */
+static void test_dequantize_crossing(void **state)
+{
+    (void)state;
+    enum { K = 203, N = 5 };
+    for (size_t block = 16; block <= 512; block *= 2) {
+        for (int half = 0; half < 2; half++) {
+            const case_spec spec = {.kind = CASE_BNB4, .M = 1, .K = K, .N = N, .block = block, .half = half,
+                                    .quant_type = half};
+            test_case c;
+            case_make(&c, &spec);
+            float truth[K], values[K];
+            FOR_EACH_ROW(row) {
+                for (size_t n = 0; n < N; n++) {
+                    nib_scalar_dequantize(&c.problem.weights[0], n, 0, K, truth);
+                    for (size_t k0 = 0; k0 < K; k0 += 13) {
+                        row->dequantize(&c.problem.weights[0], n, k0, K - k0, values);
+                        assert_memory_equal(values, truth + k0, (K - k0) * sizeof *values);
+                    }
+                }
+            }
+            case_free(&c);
+        }
+    }
+}
+
 static void test_codebooks(void **state)
 {
     (void)state;
@@ -500,6 +526,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_dequantize_bits),
+        cmocka_unit_test(test_dequantize_crossing),
         cmocka_unit_test(test_codebooks),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_random_shapes),

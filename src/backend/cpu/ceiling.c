@@ -14,7 +14,7 @@
 /* ---- multiply and add ---- */
 
 /* Enough independent sums to hide the latency of the instruction, few enough for 16 registers. */
-enum { SUMS = 10, FMA_ROUNDS = 1 << 21, ATTEMPTS = 3 };
+enum { SUMS = 10, FMA_ROUNDS = 1 << 21, ATTEMPTS = 5 };
 
 /* Returns a value that depends on every step, so that none can be left out. */
 typedef float (*fma_loop)(size_t rounds, float factor);

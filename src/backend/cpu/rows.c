@@ -13,6 +13,8 @@ const nib_cpu_row *const nib_cpu_rows[] = {
     &nib_cpu_avx512,
     &nib_cpu_avxvnni,
     &nib_cpu_avx2,
+#elif defined(__aarch64__)
+    &nib_cpu_neondot,
 #endif
     &nib_cpu_scalar,
 };

@@ -28,8 +28,10 @@ nib_cpu_method nib_cpu_choose_method(const nib_cpu_problem *p, const nib_cpu_row
     if (p->M <= NIB_CPU_DECODE_ROWS) {
         if (p->int8 && row->gemv8 && row->gemv8->takes(w))
             return (nib_cpu_method){.gemv = row->gemv8, .int8 = true};
-        if (row->gemv->takes(w))
-            return (nib_cpu_method){.gemv = row->gemv};
+        for (size_t i = 0; i < NIB_CPU_MAX_GEMV && row->gemv[i]; i++) {
+            if (row->gemv[i]->takes(w))
+                return (nib_cpu_method){.gemv = row->gemv[i]};
+        }
     }
     if (p->int8 && row->gemm8 && row->gemm8->takes(w))
         return (nib_cpu_method){.gemm = row->gemm8, .int8 = true};

@@ -11,11 +11,76 @@
 
 enum { TILE_M = 6, TILE_N = 16, TILE_K = 256 };
 
+#define DEQUANTIZE nib_avx2_dequantize
+
 #include "elementwise.h"
+#include "by_rows.h"
 #include "kernels.h"
 #include "panel.h"
 #include "stretch_256.h"
 #include "words_256.h"
+
+/* ---- dequantizing ---- */
+
+/* Eight codes in four bytes, spread over the lanes at the bottom (codebook) or at the top (nbits, as signed numbers). */
+INLINE __m256 eight_values(const uint8_t *bytes, const nib_cpu_weights *w, bool codebook)
+{
+    int32_t four;
+    memcpy(&four, bytes, 4);
+    const __m256i word = _mm256_set1_epi32(four);
+    if (!codebook) {
+        const __m256i flipped = _mm256_xor_si256(word, _mm256_set1_epi32((int)0x88888888u));
+        const __m256i top = _mm256_sllv_epi32(flipped, _mm256_setr_epi32(28, 24, 20, 16, 12, 8, 4, 0));
+        return _mm256_cvtepi32_ps(_mm256_srai_epi32(top, 28));
+    }
+    const __m256i index = _mm256_srlv_epi32(word, _mm256_setr_epi32(4, 0, 12, 8, 20, 16, 28, 24));
+    const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(_mm256_loadu_ps(w->codebook), index),
+                            _mm256_permutevar8x32_ps(_mm256_loadu_ps(w->codebook + 8), index), upper);
+}
+
+/* `count` values of one block, whose first code is code `at` of `codes`. */
+INLINE void dequantize_block(const nib_cpu_weights *w, bool codebook, const uint8_t *codes, size_t at, size_t count,
+                             float scale, float *out)
+{
+    const unsigned first_shift = codebook ? 4 : 0;
+    size_t i = 0;
+    for (; i < count; i++) {
+        if ((at + i) % 2 == 0 && count - i >= 8)
+            break;
+        const unsigned code = (unsigned)codes[(at + i) / 2] >> ((at + i) % 2 ? 4 - first_shift : first_shift) & 15u;
+        out[i] = (codebook ? w->codebook[code] : (float)((int)code - 8)) * scale;
+    }
+    for (; count - i >= 8; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(eight_values(codes + (at + i) / 2, w, codebook), _mm256_set1_ps(scale)));
+    for (; i < count; i++) {
+        const unsigned code = (unsigned)codes[(at + i) / 2] >> ((at + i) % 2 ? 4 - first_shift : first_shift) & 15u;
+        out[i] = (codebook ? w->codebook[code] : (float)((int)code - 8)) * scale;
+    }
+}
+
+void nib_avx2_dequantize(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
+{
+    if (w->bits != 4 || w->block % 2 != 0) {
+        nib_scalar_dequantize(w, n, k0, count, out);
+        return;
+    }
+    /* Positions are flat in bnb4, and within the padded row in nbits. */
+    const uint8_t *codes = w->codebook ? w->codes : w->codes + n * w->row_bytes;
+    const size_t row_scale = w->codebook ? 0 : n * w->blocks;
+    size_t at = w->codebook ? n * w->K + k0 : k0;
+    while (count) {
+        const size_t left = w->block - at % w->block, here = count < left ? count : left;
+        const float scale = nib_load(w->scales, w->half_scales, row_scale + at / w->block);
+        if (w->codebook)
+            dequantize_block(w, true, codes, at, here, scale, out);
+        else
+            dequantize_block(w, false, codes, at, here, scale, out);
+        at += here;
+        out += here;
+        count -= here;
+    }
+}
 
 /* ---- decode ---- */
 
@@ -135,25 +200,37 @@ INLINE __m256 dot_stretch(const planes *p, bool codebook, bool pairs, const stre
     return total;
 }
 
+/* Independent sums of each of m activation rows: enough of them to hide the latency of additions. */
+INLINE size_t sums_of(size_t m)
+{
+    return m == 1 ? 1 : m == 2 ? 4 : m <= 4 ? 2 : 1;
+}
+
 /* Several activation rows: the scale is applied to the weights. */
 INLINE void dot_stretch_rows(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
 {
+    const size_t sums = sums_of(m);
+    __m256 t[8];
+    UNROLL for (size_t i = 0; i < m * sums; i++)
+        t[i] = total[i];
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
         prefetch(s->codes + c * CHUNK_BYTES);
         const __m256 scale = scales_of(s, s->pairs, c);
-        for (int high = 0; high < 2; high++) {
+        const float *x = (const float *)(const void *)(s->x + c * m * CHUNK * sizeof *x);
+        UNROLL for (size_t high = 0; high < 2; high++) {
             __m256 v[4];
             expand_half(p, codebook, bytes, high, v);
-            for (int i = 0; i < 4; i++)
+            UNROLL for (size_t i = 0; i < 4; i++) {
                 v[i] = _mm256_mul_ps(v[i], scale);
-            const float *x = (const float *)(const void *)(s->x + c * s->x_bytes) + high * 32;
-            for (size_t row = 0; row < m; row++) {
-                for (int i = 0; i < 4; i++)
-                    total[row] = _mm256_fmadd_ps(v[i], _mm256_load_ps(x + row * CHUNK + i * 8), total[row]);
+                UNROLL for (size_t row = 0; row < m; row++)
+                    t[row * sums + i % sums] = _mm256_fmadd_ps(v[i], _mm256_load_ps(x + row * CHUNK + high * 32 + i * 8),
+                                                               t[row * sums + i % sums]);
             }
         }
     }
+    UNROLL for (size_t i = 0; i < m * sums; i++)
+        total[i] = t[i];
 }
 
 INLINE void dot(const planes *p, bool codebook, const stretch *s, size_t m, __m256 *total)
@@ -176,42 +253,46 @@ INLINE void dot_codebook(const void *tables, const stretch *s, size_t m, __m256 
     dot(tables, true, s, m, total);
 }
 
-INLINE void decode_as(const nib_cpu_weights *w, stretch_dot dot_one, const void *arranged, size_t m, size_t n0,
-                             size_t n1, float *y, size_t y_stride)
+INLINE void decode_as(const nib_cpu_weights *w, stretch_dot dot_one, const void *arranged, size_t m, size_t n0, size_t n1,
+                      float *y, size_t y_stride)
 {
     const planes p = cut_planes(w);
-    const row_view view = view_rows(w);
-    const stretch s = begin_stretch(w, m * CHUNK * sizeof(float));
-    for (size_t n = n0; n < n1; n++) {
-        __m256 total[NIB_CPU_DECODE_ROWS];
-        dot_row(w, &view, dot_one, &p, s, n, arranged, m, total);
-        for (size_t row = 0; row < m; row++)
-            y[row * y_stride + n - n0] = add_lanes(total[row]);
-    }
+    dot_rows(w, dot_one, &p, CHUNK * sizeof(float), sums_of(m), arranged, m, n0, n1, y, y_stride);
 }
 
-/* A constant m and format, so that each has code of its own with its sums in registers. */
-#define DECODE_FOR(count)                                                                          \
-    case count:                                                                                    \
-        if (w->codebook)                                                                           \
-            decode_as(w, dot_codebook, arranged, count, n0, n1, y, y_stride);                              \
-        else                                                                                       \
-            decode_as(w, dot_nbits, arranged, count, n0, n1, y, y_stride);                             \
-        break
+/* A function for each m and format, so that each has its sums in registers. */
+typedef void (*decode_function)(const nib_cpu_weights *w, const void *arranged, size_t n0, size_t n1, float *y,
+                                size_t y_stride);
+
+#define DEFINE_DECODE(m)                                                                           \
+    static void decode_nbits_##m(const nib_cpu_weights *w, const void *arranged, size_t n0, size_t n1, float *y,   \
+                                 size_t y_stride)                                                  \
+    {                                                                                              \
+        decode_as(w, dot_nbits, arranged, m, n0, n1, y, y_stride);                                 \
+    }                                                                                              \
+    static void decode_codebook_##m(const nib_cpu_weights *w, const void *arranged, size_t n0, size_t n1, float *y, \
+                                    size_t y_stride)                                               \
+    {                                                                                              \
+        decode_as(w, dot_codebook, arranged, m, n0, n1, y, y_stride);                              \
+    }
+
+DEFINE_DECODE(1)
+DEFINE_DECODE(2)
+DEFINE_DECODE(3)
+DEFINE_DECODE(4)
+DEFINE_DECODE(5)
+DEFINE_DECODE(6)
+DEFINE_DECODE(7)
+DEFINE_DECODE(8)
 
 static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
                    size_t y_stride)
 {
-    switch (m) {
-        DECODE_FOR(1);
-        DECODE_FOR(2);
-        DECODE_FOR(3);
-        DECODE_FOR(4);
-        DECODE_FOR(5);
-        DECODE_FOR(6);
-        DECODE_FOR(7);
-        DECODE_FOR(8);
-    }
+    static const decode_function nbits[] = {decode_nbits_1, decode_nbits_2, decode_nbits_3, decode_nbits_4,
+                                            decode_nbits_5, decode_nbits_6, decode_nbits_7, decode_nbits_8};
+    static const decode_function codebook[] = {decode_codebook_1, decode_codebook_2, decode_codebook_3, decode_codebook_4,
+                                               decode_codebook_5, decode_codebook_6, decode_codebook_7, decode_codebook_8};
+    (w->codebook ? codebook : nbits)[m - 1](w, arranged, n0, n1, y, y_stride);
 }
 
 /* ---- prefill: panels ---- */
@@ -328,12 +409,6 @@ static void tile(size_t rows, size_t kc, const void *a, const void *weights, flo
     }
 }
 
-static bool takes_all(const nib_cpu_weights *w)
-{
-    (void)w;
-    return true;
-}
-
 const nib_cpu_gemv nib_cpu_avx2_gemv = {
     .takes = takes_rows,
     .arranged_bytes = arranged_bytes,
@@ -341,8 +416,15 @@ const nib_cpu_gemv nib_cpu_avx2_gemv = {
     .decode = decode,
 };
 
+const nib_cpu_gemv nib_cpu_avx2_rows_gemv = {
+    .takes = takes_any,
+    .arranged_bytes = by_rows_bytes,
+    .arrange = by_rows_arrange,
+    .decode = by_rows_decode,
+};
+
 const nib_cpu_gemm nib_cpu_avx2_gemm = {
-    .takes = takes_all,
+    .takes = takes_any,
     .tile_m = TILE_M,
     .tile_n = TILE_N,
     .tile_k = TILE_K,
@@ -390,8 +472,8 @@ const nib_cpu_row nib_cpu_avx2 = {
     .needs = NIB_CPU_AVX2,
     .normalize = nib_avx2_normalize,
     .finish = nib_avx2_finish,
-    .dequantize = nib_scalar_dequantize,
-    .gemv = &nib_cpu_avx2_gemv,
+    .dequantize = nib_avx2_dequantize,
+    .gemv = {&nib_cpu_avx2_gemv, &nib_cpu_avx2_words_gemv, &nib_cpu_avx2_rows_gemv},
     .gemm = &nib_cpu_avx2_gemm,
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,

@@ -11,6 +11,8 @@
 
 enum { TILE_M = 12, TILE_N = 32, TILE_K = 256 };
 
+#define DEQUANTIZE nib_avx2_dequantize
+
 #include "chunks_512.h"
 #include "elementwise.h"
 #include "kernels.h"
@@ -69,77 +71,130 @@ static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *ar
     }
 }
 
-/* Dot products of one weight row with m activation rows. The scale goes to the sums of a chunk when there is one
- * activation row, to the weights when there are several. */
-INLINE void dot_row(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view,
-                           const chunk_scales *plan, __m512 table, size_t n, const float *x, size_t m, __m512 *total)
+/* Independent sums of each of m activation rows: enough of them to hide the latency of additions. */
+INLINE size_t sums_of(size_t m)
+{
+    return m == 1 ? 1 : m <= 4 ? 4 : 2;
+}
+
+/* One activation row and the chunks [c0, c1) of weight row n: the scale is applied to the sums of a chunk. */
+INLINE void dot_single(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view, const chunk_scales *plan,
+                       __m512 table, size_t n, size_t c0, size_t c1, const float *x, __m512 *total)
 {
     const int per_word = 32 / bits;
     const uint8_t *codes = view->codes + n * view->row_bytes;
-    const size_t chunks = chunk_count(w);
-    UNROLL for (size_t row = 0; row < NIB_CPU_DECODE_ROWS; row++)
-        total[row] = _mm512_setzero_ps();
-    for (size_t c = 0; c < chunks; c++, x += m * WORDS * (size_t)per_word) {
+    __m512 t = total[0];
+    for (size_t c = c0; c < c1; c++, x += WORDS * per_word) {
         const __m512i words = load_chunk(codes + c * 4 * WORDS, view->row_bytes - c * 4 * WORDS);
         prefetch(codes + c * 4 * WORDS);
         const __m512 scale = load_chunk_scales(w, plan, n * view->row_scales, view->row_scales, c);
-        if (m == 1) {
-            __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-            UNROLL for (int j = 0; j < per_word; j++)
-                sum[j % 2] = _mm512_fmadd_ps(expand(words, codebook, bits, j, table), _mm512_load_ps(x + j * WORDS),
-                                             sum[j % 2]);
-            total[0] = _mm512_fmadd_ps(_mm512_add_ps(sum[0], sum[1]), scale, total[0]);
-            continue;
-        }
-        UNROLL for (int j = 0; j < per_word; j++) {
-            const __m512 v = _mm512_mul_ps(expand(words, codebook, bits, j, table), scale);
-            UNROLL for (size_t row = 0; row < m; row++)
-                total[row] = _mm512_fmadd_ps(v, _mm512_load_ps(x + (row * (size_t)per_word + (size_t)j) * WORDS),
-                                             total[row]);
-        }
+        __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+        UNROLL for (int j = 0; j < per_word; j++)
+            sum[j % 2] = _mm512_fmadd_ps(expand(words, codebook, bits, j, table), _mm512_load_ps(x + j * WORDS),
+                                         sum[j % 2]);
+        t = _mm512_fmadd_ps(_mm512_add_ps(sum[0], sum[1]), scale, t);
     }
+    total[0] = t;
 }
 
-INLINE void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const float *arranged, size_t m,
-                             size_t n0, size_t n1, float *y, size_t y_stride)
+/* Several activation rows: the scale is applied to the weights. */
+INLINE void dot_several(const nib_cpu_weights *w, bool codebook, int bits, const row_view *view, const chunk_scales *plan,
+                        __m512 table, size_t n, size_t c0, size_t c1, const float *x, size_t m, __m512 *total)
 {
+    const size_t per_word = 32 / (size_t)bits, sums = sums_of(m);
+    const uint8_t *codes = view->codes + n * view->row_bytes;
+    __m512 t[16];
+    UNROLL for (size_t i = 0; i < m * sums; i++)
+        t[i] = total[i];
+    for (size_t c = c0; c < c1; c++, x += m * WORDS * per_word) {
+        const __m512i words = load_chunk(codes + c * 4 * WORDS, view->row_bytes - c * 4 * WORDS);
+        prefetch(codes + c * 4 * WORDS);
+        const __m512 scale = load_chunk_scales(w, plan, n * view->row_scales, view->row_scales, c);
+        UNROLL for (size_t j = 0; j < per_word; j++) {
+            const __m512 v = _mm512_mul_ps(expand(words, codebook, bits, (int)j, table), scale);
+            UNROLL for (size_t row = 0; row < m; row++)
+                t[row * sums + j % sums] = _mm512_fmadd_ps(v, _mm512_load_ps(x + (row * per_word + j) * WORDS),
+                                                           t[row * sums + j % sums]);
+        }
+    }
+    UNROLL for (size_t i = 0; i < m * sums; i++)
+        total[i] = t[i];
+}
+
+/* Several activation rows do not fit the first-level cache: K is then done in short stretches, each for a group of weight
+ * rows. */
+INLINE void decode_as(const nib_cpu_weights *w, bool codebook, int bits, const float *arranged, size_t m, size_t n0,
+                      size_t n1, float *y, size_t y_stride)
+{
+    enum { ROWS = 8, MAX_SUMS = 16 };
     const row_view view = view_rows(w);
     const chunk_scales plan = plan_scales(w);
     const __m512 table = make_table(w);
-    for (size_t n = n0; n < n1; n++) {
-        __m512 total[NIB_CPU_DECODE_ROWS];
-        dot_row(w, codebook, bits, &view, &plan, table, n, arranged, m, total);
-        UNROLL for (size_t row = 0; row < m; row++)
-            y[row * y_stride + n - n0] = _mm512_reduce_add_ps(total[row]);
+    const size_t chunks = chunk_count(w), chunk_floats = m * codes_per_chunk(w), sums = sums_of(m);
+    const size_t rows = m == 1 ? 1 : ROWS, length = m == 1 ? chunks : 4096 / chunk_floats;
+    for (size_t g = n0; g < n1; g += rows) {
+        __m512 total[ROWS][MAX_SUMS];
+        const size_t end = n1 - g < rows ? n1 : g + rows;
+        for (size_t n = g; n < end; n++) {
+            UNROLL for (size_t i = 0; i < MAX_SUMS; i++)
+                total[n - g][i] = _mm512_setzero_ps();
+        }
+        for (size_t c = 0; c < chunks; c += length) {
+            const size_t c1 = chunks - c < length ? chunks : c + length;
+            for (size_t n = g; n < end; n++) {
+                if (m == 1)
+                    dot_single(w, codebook, bits, &view, &plan, table, n, c, c1, arranged, total[0]);
+                else
+                    dot_several(w, codebook, bits, &view, &plan, table, n, c, c1, arranged + c * chunk_floats, m,
+                                total[n - g]);
+            }
+        }
+        for (size_t n = g; n < end; n++) {
+            for (size_t row = 0; row < m; row++) {
+                __m512 sum = total[n - g][row * sums];
+                for (size_t i = 1; i < sums; i++)
+                    sum = _mm512_add_ps(sum, total[n - g][row * sums + i]);
+                y[row * y_stride + n - n0] = _mm512_reduce_add_ps(sum);
+            }
+        }
     }
 }
 
-/* A constant m and format, so that each has code of its own with its sums in registers. */
-#define DECODE_FOR(count)                                                                          \
-    case count:                                                                                    \
-        if (w->codebook)                                                                           \
-            decode_as(w, true, 4, arranged, count, n0, n1, y, y_stride);                           \
-        else if (w->bits == 4)                                                                     \
-            decode_as(w, false, 4, arranged, count, n0, n1, y, y_stride);                          \
-        else if (w->bits == 2)                                                                     \
-            decode_as(w, false, 2, arranged, count, n0, n1, y, y_stride);                          \
-        else                                                                                       \
-            decode_as(w, false, 8, arranged, count, n0, n1, y, y_stride);                          \
-        break
+/* A function for each m and format, so that each has its sums in registers. */
+typedef void (*decode_function)(const nib_cpu_weights *w, const float *arranged, size_t n0, size_t n1, float *y,
+                                size_t y_stride);
+
+#define DEFINE_DECODE(name, codebook, bits, m)                                                     \
+    static void name##_##m(const nib_cpu_weights *w, const float *arranged, size_t n0, size_t n1, float *y,        \
+                           size_t y_stride)                                                        \
+    {                                                                                              \
+        decode_as(w, codebook, bits, arranged, m, n0, n1, y, y_stride);                            \
+    }
+#define DEFINE_DECODES(name, codebook, bits)                                                       \
+    DEFINE_DECODE(name, codebook, bits, 1)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 2)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 3)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 4)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 5)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 6)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 7)                                                         \
+    DEFINE_DECODE(name, codebook, bits, 8)                                                         \
+    static const decode_function name[] = {name##_1, name##_2, name##_3, name##_4,                 \
+                                           name##_5, name##_6, name##_7, name##_8};
+
+DEFINE_DECODES(decode_codebook, true, 4)
+DEFINE_DECODES(decode_bits2, false, 2)
+DEFINE_DECODES(decode_bits4, false, 4)
+DEFINE_DECODES(decode_bits8, false, 8)
 
 static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
                    size_t y_stride)
 {
-    switch (m) {
-        DECODE_FOR(1);
-        DECODE_FOR(2);
-        DECODE_FOR(3);
-        DECODE_FOR(4);
-        DECODE_FOR(5);
-        DECODE_FOR(6);
-        DECODE_FOR(7);
-        DECODE_FOR(8);
-    }
+    const decode_function *functions = w->codebook    ? decode_codebook
+                                       : w->bits == 2 ? decode_bits2
+                                       : w->bits == 4 ? decode_bits4
+                                                      : decode_bits8;
+    functions[m - 1](w, arranged, n0, n1, y, y_stride);
 }
 
 /* ---- prefill: panels ---- */
@@ -299,8 +354,8 @@ const nib_cpu_row nib_cpu_avx512 = {
     .needs = NIB_CPU_AVX512 | NIB_CPU_AVX2,
     .normalize = nib_avx512_normalize,
     .finish = nib_avx512_finish,
-    .dequantize = nib_scalar_dequantize,
-    .gemv = &nib_cpu_avx512_gemv,
+    .dequantize = nib_avx2_dequantize,
+    .gemv = {&nib_cpu_avx512_gemv, &nib_cpu_avx2_rows_gemv},
     .gemm = &nib_cpu_avx512_gemm,
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,

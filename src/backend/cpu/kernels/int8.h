@@ -8,9 +8,12 @@
 #ifndef NIB_BACKEND_CPU_INT8_H
 #define NIB_BACKEND_CPU_INT8_H
 
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #include "kernels.h"
 #include "unroll.h"
@@ -28,6 +31,8 @@ typedef struct int8_group {
     float scale;
     int32_t correction; /* 8 * the sum of q */
 } int8_group;
+
+#if defined(__AVX2__)
 
 /* The largest magnitude of `count` activations; NaN when one is not finite. */
 static float largest_magnitude(const float *x, size_t count)
@@ -73,6 +78,32 @@ static void round_group(const float *x, size_t count, float inverse, int8_group 
     for (int i = 0; i < 8; i++)
         group->correction += 8 * lanes[i];
 }
+
+#else
+
+static float largest_magnitude(const float *x, size_t count)
+{
+    float largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(x[i]))
+            return NAN;
+        largest = fmaxf(largest, fabsf(x[i]));
+    }
+    return largest;
+}
+
+static void round_group(const float *x, size_t count, float inverse, int8_group *group)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < GROUP; i++) {
+        const int32_t q = i < count ? (int32_t)nearbyintf(x[i] * inverse) : 0;
+        group->q[i] = (int8_t)q;
+        sum += q;
+    }
+    group->correction = 8 * sum;
+}
+
+#endif
 
 /* Quantize `count` activations, at most a block of `block`, to ceil(count / 32) groups. Magnitudes below 2^-100 become
  * zero; a block with a value that is not finite gets a scale of NaN. */

@@ -59,35 +59,32 @@ INLINE void dot8(const void *tables, const stretch *s, size_t m, __m256 *total)
 {
     (void)tables;
     const __m256i mask = _mm256_set1_epi8(15);
+    __m256 t[NIB_CPU_DECODE_ROWS];
+    UNROLL for (size_t row = 0; row < m; row++)
+        t[row] = total[row];
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
         prefetch(s->codes + c * CHUNK_BYTES);
         const __m256i low = _mm256_and_si256(bytes, mask), high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
         const __m256 scale = scales_of(s, s->pairs, c);
-        const chunk8 *x = (const chunk8 *)(const void *)(s->x + c * s->x_bytes);
+        const chunk8 *x = (const chunk8 *)(const void *)(s->x + c * m * sizeof *x);
         UNROLL for (size_t row = 0; row < m; row++) {
             byte_sums sums = byte_sums_zero();
             sums = byte_sums_add(sums, low, _mm256_load_si256((const void *)x[row].low));
             sums = byte_sums_add(sums, high, _mm256_load_si256((const void *)x[row].high));
             const __m256i exact = _mm256_sub_epi32(byte_sums_total(sums),
                                                    _mm256_load_si256((const void *)x[row].correction));
-            total[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), _mm256_mul_ps(scale, _mm256_load_ps(x[row].scale)),
-                                         total[row]);
+            t[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), _mm256_mul_ps(scale, _mm256_load_ps(x[row].scale)), t[row]);
         }
     }
+    UNROLL for (size_t row = 0; row < m; row++)
+        total[row] = t[row];
 }
 
 INLINE void decode8_as(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
                        size_t y_stride)
 {
-    const row_view view = view_rows(w);
-    const stretch s = begin_stretch(w, m * sizeof(chunk8));
-    for (size_t n = n0; n < n1; n++) {
-        __m256 total[NIB_CPU_DECODE_ROWS];
-        dot_row(w, &view, dot8, NULL, s, n, arranged, m, total);
-        for (size_t row = 0; row < m; row++)
-            y[row * y_stride + n - n0] = add_lanes(total[row]);
-    }
+    dot_rows(w, dot8, NULL, sizeof(chunk8), 1, arranged, m, n0, n1, y, y_stride);
 }
 
 #define DECODE8_FOR(count)                                                                         \

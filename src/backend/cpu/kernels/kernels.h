@@ -23,6 +23,7 @@ enum {
 
 /* Decode kernels take at most this many activation rows. */
 enum { NIB_CPU_DECODE_ROWS = 8 };
+enum { NIB_CPU_MAX_GEMV = 4 };
 
 /* One packed weight matrix [N,K] in one of the two formats of nibble/quant.h. Pointers may have any alignment. */
 typedef struct nib_cpu_weights {
@@ -92,8 +93,9 @@ typedef struct nib_cpu_row {
     void (*finish)(const nib_cpu_finish *finish, const float *sums, size_t count);
     /* Dequantize weights [k0, k0+count) of row n; every row gives the same bits. */
     void (*dequantize)(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
-    /* gemm takes all weights. gemv8 and gemm8 quantize the activations to int8 (accuracy_level 4). */
-    const nib_cpu_gemv *gemv, *gemv8;
+    /* For decode the first that takes the weights; NULL behind the last. gemm takes all weights. gemv8 and gemm8 quantize
+     * the activations to int8 (accuracy_level 4). */
+    const nib_cpu_gemv *gemv[NIB_CPU_MAX_GEMV], *gemv8;
     const nib_cpu_gemm *gemm, *gemm8;
 } nib_cpu_row;
 
@@ -105,11 +107,13 @@ extern const nib_cpu_row nib_cpu_avx512vnni;
 extern const nib_cpu_row nib_cpu_avx512;
 extern const nib_cpu_row nib_cpu_avxvnni;
 extern const nib_cpu_row nib_cpu_avx2;
+extern const nib_cpu_row nib_cpu_neondot;
 extern const nib_cpu_row nib_cpu_scalar;
 
 /* What rows share. */
-extern const nib_cpu_gemv nib_cpu_avx2_gemv, nib_cpu_avx512_gemv;
+extern const nib_cpu_gemv nib_cpu_avx2_gemv, nib_cpu_avx2_words_gemv, nib_cpu_avx2_rows_gemv, nib_cpu_avx512_gemv;
 extern const nib_cpu_gemm nib_cpu_avx2_gemm, nib_cpu_avx512_gemm;
+void nib_avx2_dequantize(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
 void nib_avx2_normalize(const nib_cpu_norm *norm, float *x);
 void nib_avx2_finish(const nib_cpu_finish *finish, const float *sums, size_t count);
 void nib_avx512_normalize(const nib_cpu_norm *norm, float *x);

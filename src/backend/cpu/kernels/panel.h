@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Float32 panels, the plain way: packed[k][tile_m] and panel[k][tile_n]. Included after TILE_M, TILE_N and TILE_K.
+ * Float32 panels, the plain way: packed[k][tile_m] and panel[k][tile_n]. Included after TILE_M, TILE_N, TILE_K and
+ * DEQUANTIZE.
  */
 #ifndef NIB_BACKEND_CPU_PANEL_H
 #define NIB_BACKEND_CPU_PANEL_H
@@ -27,7 +28,7 @@ static inline void pack(const nib_cpu_weights *w, const float *x, size_t rows, s
     }
 }
 
-/* Any weights, by rows, through the scalar kernel. */
+/* Any weights, by rows. */
 static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel)
 {
     float *out = panel;
@@ -35,7 +36,7 @@ static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0,
     for (size_t j = 0; j < TILE_N; j++) {
         const bool exists = n0 + j < w->N;
         if (exists)
-            nib_scalar_dequantize(w, n0 + j, k0, kc, values);
+            DEQUANTIZE(w, n0 + j, k0, kc, values);
         for (size_t k = 0; k < kc; k++)
             out[k * TILE_N + j] = exists ? values[k] : 0;
     }

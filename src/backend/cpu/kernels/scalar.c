@@ -12,6 +12,8 @@
 
 enum { PIECE = 32, TILE_M = 4, TILE_N = 8, TILE_K = 256 };
 
+#define DEQUANTIZE nib_scalar_dequantize
+
 #include "load.h"
 #include "panel.h"
 #include "tensor/blocks.h"
@@ -247,7 +249,7 @@ const nib_cpu_row nib_cpu_scalar = {
     .normalize = normalize,
     .finish = finish,
     .dequantize = nib_scalar_dequantize,
-    .gemv = &gemv,
+    .gemv = {&gemv},
     .gemm = &gemm,
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,

@@ -89,32 +89,57 @@ static inline stretch begin_stretch(const nib_cpu_weights *w, size_t x_bytes)
     return s;
 }
 
-/* Adds the dot products of a stretch with m activation rows to `total`. */
+/* Adds the dot products of a stretch with m activation rows to `total`, whose layout is the function's own. */
 typedef void (*stretch_dot)(const void *tables, const stretch *s, size_t m, __m256 *total);
 
-/* Dot products of weight row n with m activation rows. */
-INLINE void dot_row(const nib_cpu_weights *w, const row_view *view, stretch_dot dot, const void *tables, stretch s,
-                    size_t n, const char *arranged, size_t m, __m256 *total)
+/* The stretch of weight row n that starts at chunk c and has at most `length` chunks. */
+INLINE void dot_one_stretch(const nib_cpu_weights *w, const row_view *view, stretch_dot dot, const void *tables,
+                            stretch s, size_t n, size_t c, size_t length, const char *arranged, size_t m, __m256 *total)
 {
     const size_t chunks = chunk_count(w), in_row = view->row_bytes / CHUNK_BYTES;
     const size_t whole = in_row < chunks ? in_row : chunks;
-    const uint8_t *codes = view->codes + n * view->row_bytes;
+    const size_t first = c * CHUNK / w->block, left = view->row_scales - first;
     float copy[STRETCH_SCALES];
-    for (size_t row = 0; row < m; row++)
-        total[row] = _mm256_setzero_ps();
-    for (size_t c = 0; c < chunks; c += STRETCH_CHUNKS) {
-        const size_t first = c * CHUNK / w->block;
-        const size_t left = view->row_scales - first;
-        s.scales = find_scales(w, n * view->row_scales + first, left < STRETCH_SCALES ? left : STRETCH_SCALES, copy);
-        s.codes = codes + c * CHUNK_BYTES;
-        s.x = arranged + c * s.x_bytes;
-        s.chunks = whole - c < STRETCH_CHUNKS ? whole - c : STRETCH_CHUNKS;
-        const bool has_tail = whole < chunks && s.chunks < STRETCH_CHUNKS;
-        padded_chunk tail;
-        for (int part = 0; part <= has_tail; part++) {
-            dot(tables, &s, m, total);
-            if (part < has_tail)
-                s = tail_of(&s, &tail);
+    s.scales = find_scales(w, n * view->row_scales + first, left < 2 * length ? left : 2 * length, copy);
+    s.codes = view->codes + n * view->row_bytes + c * CHUNK_BYTES;
+    s.x = arranged + c * s.x_bytes;
+    s.chunks = whole - c < length ? whole - c : length;
+    const bool has_tail = whole < chunks && s.chunks < length;
+    padded_chunk tail;
+    for (int part = 0; part <= has_tail; part++) {
+        dot(tables, &s, m, total);
+        if (part < has_tail)
+            s = tail_of(&s, &tail);
+    }
+}
+
+/* Dot products of the weight rows [n0, n1) with m activation rows, each as `sums` vectors to be added up. Several activation
+ * rows do not fit the first-level cache: K is then done in short stretches, each for a group of weight rows. */
+INLINE void dot_rows(const nib_cpu_weights *w, stretch_dot dot, const void *tables, size_t chunk_x_bytes, size_t sums,
+                     const char *arranged, size_t m, size_t n0, size_t n1, float *y, size_t y_stride)
+{
+    enum { ROWS = 16, MAX_SUMS = 8 };
+    const row_view view = view_rows(w);
+    const stretch s = begin_stretch(w, m * chunk_x_bytes);
+    const size_t rows = m == 1 ? 1 : ROWS, length = m == 1 ? STRETCH_CHUNKS : m == 2 ? 32 : m <= 4 ? 16 : 8;
+    for (size_t g = n0; g < n1; g += rows) {
+        __m256 total[ROWS][MAX_SUMS];
+        const size_t end = n1 - g < rows ? n1 : g + rows;
+        for (size_t n = g; n < end; n++) {
+            UNROLL for (size_t i = 0; i < MAX_SUMS; i++)
+                total[n - g][i] = _mm256_setzero_ps();
+        }
+        for (size_t c = 0; c < chunk_count(w); c += length) {
+            for (size_t n = g; n < end; n++)
+                dot_one_stretch(w, &view, dot, tables, s, n, c, length, arranged, m, total[n - g]);
+        }
+        for (size_t n = g; n < end; n++) {
+            for (size_t row = 0; row < m; row++) {
+                __m256 sum = total[n - g][row * sums];
+                for (size_t i = 1; i < sums; i++)
+                    sum = _mm256_add_ps(sum, total[n - g][row * sums + i]);
+                y[row * y_stride + n - n0] = add_lanes(sum);
+            }
         }
     }
 }
