@@ -315,13 +315,26 @@ static bool guards_intact(const case_array *array, size_t misalign)
     return true;
 }
 
+/* The lanes one after the other, for a build without a thread pool. */
+static void in_turn(void *user, size_t count, void (*task)(void *arg, size_t i), void *arg)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i++)
+        task(arg, i);
+}
+
 bool case_solve(test_case *c, const nib_cpu_row *row, size_t threads)
 {
-    const nib_device_options options = {.threads = (uint32_t)threads};
+    nib_device_options options = {.threads = (uint32_t)threads};
     nib_cpu_pool pool;
     nib_cpu_workspace space;
     nib_error error = {0};
-    if (nib_cpu_pool_open(&pool, &options, &error) != NIB_OK ||
+    nib_status status = nib_cpu_pool_open(&pool, &options, &error);
+    if (status == NIB_UNSUPPORTED) {
+        options.parallel_for = in_turn;
+        status = nib_cpu_pool_open(&pool, &options, &error);
+    }
+    if (status != NIB_OK ||
         nib_cpu_workspace_make(&space, &nib_default_allocator, row, &pool, &c->problem, &error) != NIB_OK) {
         fprintf(stderr, "%s\n", error.message);
         exit(1);
