@@ -280,6 +280,7 @@ static int run_call(cli_session *session, const nib_package *package, cli_reques
     nib_device *device = NULL;
     cli_call call = {0};
     json_t *verdict = NULL;
+    const size_t untuned = request->tunables.count;
     int code = cli_open_device(session, backend, &device);
     if (code == CLI_OK) {
         nib_status status =
@@ -288,6 +289,15 @@ static int run_call(cli_session *session, const nib_package *package, cli_reques
         if (status == NIB_OK)
             status =
                 cli_call_run(&call, package, device, cli_request_finish(request), inputs, &error);
+        /* Tuned values were found for other sizes, and may be too much for these. */
+        if (status != NIB_OK && request->tunables.count > untuned) {
+            cli_note(session, "not with the tuned values: %s", error.message);
+            cli_call_free(&call);
+            cli_tuning_drop(request, untuned);
+            error = (nib_error){0};
+            status =
+                cli_call_run(&call, package, device, cli_request_finish(request), inputs, &error);
+        }
         if (status == NIB_OK)
             status = compare_with_cpu(session, package, request, inputs, &call, &verdict, &error);
         if (status == NIB_OK)

@@ -183,8 +183,9 @@ static void add_scalar(cli_scalars *scalars, const char *name, const json_t *val
     grown[scalars->count++] = scalar;
 }
 
-static void drop_from(cli_scalars *scalars, size_t count)
+void cli_tuning_drop(cli_request *request, size_t count)
 {
+    cli_scalars *scalars = &request->tunables;
     for (; scalars->count > count; scalars->count--) {
         const nib_named_scalar *last = &scalars->items[scalars->count - 1];
         free((void *)(uintptr_t)last->name);
@@ -220,7 +221,7 @@ bool cli_tuning_apply(const cli_session *session, const cli_tuning *tuning,
     if (request->tunables.count == before)
         return false;
     if (!can_plan(package, caps, request)) {
-        drop_from(&request->tunables, before);
+        cli_tuning_drop(request, before);
         return false;
     }
     note_tunables(session, tuning->path, tunables);

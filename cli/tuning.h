@@ -39,6 +39,8 @@ bool cli_tuning_apply(const cli_session *session, const cli_tuning *tuning,
 /* Load, apply, free: what commands that plan one call do. */
 nib_status cli_tuning_use(const cli_session *session, const nib_package *package,
                           const nib_caps *caps, cli_request *request, nib_error *error);
+/* Take out what was applied: keep the first `count` tunables. */
+void cli_tuning_drop(cli_request *request, size_t count);
 
 /* Put an entry into the file in the place of the one with its key. The file is replaced in one
  * step, under a lock. */

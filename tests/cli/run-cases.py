@@ -56,7 +56,8 @@ def run_case(nibble, case):
         (bin_folder / "nibble").symlink_to(nibble)
         work = pathlib.Path(folder, "work")
         work.mkdir()
-        env = {**os.environ, "CASE": str(case), "ROOT": str(ROOT), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+        env = {**os.environ, "CASE": str(case), "ROOT": str(ROOT), "PATH": f"{bin_folder}:{os.environ['PATH']}",
+               "XDG_CACHE_HOME": f"{folder}/cache"}
         result = subprocess.run(["bash", "-o", "pipefail", str(case / "cmd")], cwd=work, env=env, capture_output=True,
                                 timeout=120, stdin=subprocess.DEVNULL)
     wrong = difference("out", expected_text(case, "out"), result.stdout.decode(errors="replace"))

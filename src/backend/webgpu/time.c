@@ -184,13 +184,14 @@ static const char fma_wgsl[] =
     "    sums[id.x] = bitcast<u32>(s.x + s.y + s.z + s.w);\n"
     "}\n";
 
-enum { GROUPS = 4096, SUM_BYTES = GROUPS * 256 * 4, ATTEMPTS = 3 };
+/* Enough workgroups to fill a GPU; a software adapter is busy with far fewer. */
+enum { MAX_GROUPS = 4096, SOFTWARE_GROUPS = 128, SUM_BYTES = MAX_GROUPS * 256 * 4, ATTEMPTS = 3 };
 
 /* A probe: a pipeline, its memory, and how it is dispatched. */
 typedef struct probe {
     nib_wgpu_pipeline *pipeline;
     WGPUBindGroup group;
-    uint32_t repeats;
+    uint32_t groups, repeats;
 } probe;
 
 static void record_probe(void *user, WGPUComputePassEncoder pass)
@@ -199,7 +200,7 @@ static void record_probe(void *user, WGPUComputePassEncoder pass)
     wgpuComputePassEncoderSetPipeline(pass, p->pipeline->pipeline);
     wgpuComputePassEncoderSetBindGroup(pass, 0, p->group, 0, NULL);
     for (uint32_t i = 0; i < p->repeats; i++)
-        wgpuComputePassEncoderDispatchWorkgroups(pass, GROUPS, 1, 1);
+        wgpuComputePassEncoderDispatchWorkgroups(pass, p->groups, 1, 1);
 }
 
 /* The least seconds of one dispatch. Repeats grow until a submission takes a good while. */
@@ -223,10 +224,24 @@ static nib_status run_probe(nib_wgpu_device *device, probe *p, double *best, nib
     return NIB_OK;
 }
 
+static bool is_software(const nib_wgpu_device *device)
+{
+    WGPUAdapterInfo info = {0};
+    const bool known = wgpuDeviceGetAdapterInfo(device->device, &info) == WGPUStatus_Success;
+    const bool software = known && info.adapterType == WGPUAdapterType_CPU;
+    wgpuAdapterInfoFreeMembers(info);
+    return software;
+}
+
+static uint32_t groups_of(const nib_wgpu_device *device)
+{
+    return is_software(device) ? SOFTWARE_GROUPS : MAX_GROUPS;
+}
+
 static nib_status measure(nib_wgpu_device *device, const char *name, const char *wgsl, WGPUBuffer words,
                           size_t word_bytes, WGPUBuffer sums, double *seconds, nib_error *error)
 {
-    probe p = {0};
+    probe p = {.groups = groups_of(device)};
     const WGPUBindGroupEntry entries[2] = {{.binding = 0, .buffer = words, .size = word_bytes},
                                            {.binding = 1, .buffer = sums, .size = SUM_BYTES}};
     NIB_TRY(nib_wgpu_build_own(device, name, wgsl, "rw", &p.pipeline, error));
@@ -243,15 +258,6 @@ static nib_status measure(nib_wgpu_device *device, const char *name, const char 
     return status;
 }
 
-static bool is_software(const nib_wgpu_device *device)
-{
-    WGPUAdapterInfo info = {0};
-    const bool known = wgpuDeviceGetAdapterInfo(device->device, &info) == WGPUStatus_Success;
-    const bool software = known && info.adapterType == WGPUAdapterType_CPU;
-    wgpuAdapterInfoFreeMembers(info);
-    return software;
-}
-
 /* Far beyond the caches of a GPU; a software adapter gets less, for it is slow. */
 static size_t probe_bytes(const nib_wgpu_device *device)
 {
@@ -262,7 +268,7 @@ static size_t probe_bytes(const nib_wgpu_device *device)
 static nib_status measure_both(nib_wgpu_device *device, WGPUBuffer words, size_t bytes, WGPUBuffer sums,
                                nib_ceilings *out, nib_error *error)
 {
-    const double flops = 2.0 * FMA_ROUNDS * FMA_SUMS * 4 * GROUPS * 256;
+    const double flops = 2.0 * FMA_ROUNDS * FMA_SUMS * 4 * groups_of(device) * 256;
     double seconds;
     NIB_TRY(measure(device, "reading memory", read_wgsl, words, bytes, sums, &seconds, error));
     out->bytes_per_second = seconds > 0 ? (double)bytes / seconds : 0;
