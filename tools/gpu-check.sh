@@ -53,22 +53,27 @@ enter cmake --build "$folder" -j "$(nproc)" --target gpu_tests >"$build/build.lo
 # Software drivers leak at exit, and no sanitizer looks inside Dawn.
 options=(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=suppressions="$source"/tests/gpu/tsan.supp
   NIBBLE_TEST_ADAPTER="${NIBBLE_TEST_ADAPTER:-}")
-enter env "${options[@]}" ctest --test-dir "$folder" -L gpu -V "$@" >"$log" 2>&1 || true
+enter env "${options[@]}" ctest --test-dir "$folder" -L gpu -V -j "$(nproc)" "$@" >"$log" 2>&1 || true
 
-# Every test program reports its cases itself; a program that dies in the middle counts as one failure more.
+# Every program reports its cases itself, cmocka's line by line and the command line in a summary. A program that dies in
+# the middle is a failure too.
 passed=$(grep -cE '^[0-9]+: \[ +OK \]' "$log" || true)
-failed=$(grep -cE '^[0-9]+: \[  (FAILED|ERROR)  \] [a-z]' "$log" || true)
+failed=$(grep -E '^[0-9]+: \[  FAILED  \] ' "$log" | grep -vcE 'test\(s\), listed below' || true)
+failed=$((failed / 2)) # each is said twice
+while read -r good bad; do
+  passed=$((passed + good)) failed=$((failed + bad))
+done < <(sed -nE 's/^[0-9]+: ([0-9]+) passed, ([0-9]+) failed.*/\1 \2/p' "$log")
 programs=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#' "$log" || true)
 broken=$(grep -E '^ *[0-9]+/[0-9]+ Test +#' "$log" | grep -vcE ' Passed ' || true)
 if [ "$broken" -gt 0 ] && [ "$failed" -eq 0 ]; then failed=$broken; fi
 if [ "$programs" -eq 0 ]; then failed=$((failed + 1)) && echo "NO TEST PROGRAM RAN, see $log"; fi
 
 echo
-grep -hoE '(webgpu: .*|encode: .*|matrix: .*|run [0-9]: .*)' "$log" | sort | uniq -c | sort -rn | head -40 || true
+grep -hoE '(webgpu: .*|encode: .*|matrix: .*|run [0-9]: .*)' "$log" | sort | uniq -c | sort -rn | head -20 || true
 echo
 echo "test programs: $programs, of which $broken failed"
 grep -E '^ *[0-9]+/[0-9]+ Test +#' "$log" | grep -vE ' Passed ' || true
-grep -E '^[0-9]+: \[  (FAILED|ERROR)  \]' "$log" | sort -u | head -40 || true
+grep -E '^[0-9]+: \[  (FAILED|ERROR)  \]' "$log" | sort -u | head -20 || true
 grep -hE 'NOT RUN' "$log" | sed -E 's/^[0-9]+: //' | sort | uniq -c || true
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
