@@ -32,6 +32,7 @@ if [ ! -f "$out/root/lib/libjansson.a" ]; then
     sed 's/^Types: .*/Types: deb-src/' "$list" >"$out/apt/parts/$(basename "$list")"
   done
   for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$list" ] || continue
     sed 's/^deb /deb-src /' "$list" >"$out/apt/parts/$(basename "${list%.list}").list"
   done
   shopt -u nullglob
