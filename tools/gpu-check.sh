@@ -50,8 +50,7 @@ enter cmake --build "$folder" -j "$(nproc)" --target gpu_tests >"$build/build.lo
   exit 1
 }
 
-# Software drivers leak at exit, and no sanitizer looks inside Dawn.
-options=(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=suppressions="$source"/tests/gpu/tsan.supp
+options=(TSAN_OPTIONS=suppressions="$source"/tests/gpu/tsan.supp
   NIBBLE_TEST_ADAPTER="${NIBBLE_TEST_ADAPTER:-}")
 enter env "${options[@]}" ctest --test-dir "$folder" -L gpu -V -j "$(nproc)" "$@" >"$log" 2>&1 || true
 

@@ -711,6 +711,35 @@ static void starts_from_the_cache_on_disk(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* With a cache folder, the WGSL of a failing shader is left there for people. */
+static void keeps_the_wgsl_of_a_failure(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/nibble-cache-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    fixture f = {.context = new_context()};
+    const nib_device_options options = {.backend = "webgpu", .adapter = test_adapter(), .cache_dir = directory};
+    ASSERT_OK(nib_wgpu_open(f.context, &options, &f.device, &error));
+    const nib_named_desc tensors[] = {{"x", desc_of("float32[12]")}};
+    setup s;
+    nib_error found = {0};
+    assert_int_equal(make_setup(&f, "broken", tensors, 1, NULL, 0, &s, &found), NIB_SHADER);
+    const char *path = strstr(found.message, directory);
+    assert_non_null(path);
+    char text[2048] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 100);
+    fclose(file);
+    assert_non_null(strstr(text, "absent12"));
+    free_setup(&s);
+    nib_device_free(f.device);
+    nib_context_free(f.context);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 #define GPU(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -737,6 +766,7 @@ int main(void)
         cmocka_unit_test(a_loss_ends_every_call),
         GPU(a_slow_call_times_out_and_recovers),
         cmocka_unit_test(starts_from_the_cache_on_disk),
+        cmocka_unit_test(keeps_the_wgsl_of_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 typedef struct entry_header {
     char magic[8];
     uint64_t key_bytes, value_bytes;
-    uint64_t key_sum, value_sum;
+    uint64_t value_sum;
 } entry_header;
 
 static const char magic[8] = {'n', 'i', 'b', 'p', 'i', 'p', 'e', '1'};
@@ -120,7 +120,6 @@ static bool write_entry(int file, const void *key, size_t key_bytes, const void 
 {
     entry_header header = {.key_bytes = key_bytes,
                            .value_bytes = value_bytes,
-                           .key_sum = sum_of(key, key_bytes, 0),
                            .value_sum = sum_of(value, value_bytes, 0)};
     memcpy(header.magic, magic, sizeof magic);
     return write_all(file, &header, sizeof header) && write_all(file, key, key_bytes) &&
@@ -142,6 +141,20 @@ static void store(void *user, const void *key, size_t key_bytes, const void *val
     const bool written = write_entry(file, key, key_bytes, value, value_bytes);
     if (close(file) != 0 || !written || rename(temporary, path) != 0)
         unlink(temporary);
+}
+
+bool nib_wgpu_blobs_keep_text(const nib_wgpu_blobs *blobs, const char *text, char *path, size_t path_bytes)
+{
+    const size_t bytes = strlen(text);
+    const int length = snprintf(path, path_bytes, "%s/failed-%016llx.wgsl", blobs->directory,
+                                (unsigned long long)sum_of(text, bytes, 0));
+    if (length <= 0 || (size_t)length >= path_bytes)
+        return false;
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file < 0)
+        return false;
+    const bool written = write_all(file, text, bytes);
+    return close(file) == 0 && written;
 }
 
 /* The folder and those above it, as mkdir -p does. */

@@ -189,7 +189,8 @@ static nib_status report_module(nib_wgpu_device *device, const nib_wgpu_build *b
                                 const char *message, nib_error *error)
 {
     nib_wgpu_report report = {
-        .plan = build->plan, .pass = build->pass, .wgsl = build->pipeline->wgsl, .message = message};
+        .plan = build->plan, .pass = build->pass, .wgsl = build->pipeline->wgsl, .message = message,
+        .blobs = device->blobs};
     nib_wgpu_wait *wait = nib_wgpu_wait_new(&device->sync);
     if (!wait || !module)
         return nib_wgpu_report_shader(&report, error);
@@ -355,7 +356,8 @@ nib_status nib_wgpu_build_finish(nib_wgpu_device *device, nib_wgpu_build *build,
         const nib_wgpu_report report = {.plan = build->plan,
                                         .pass = build->pass,
                                         .wgsl = pipeline->wgsl,
-                                        .message = build->wait ? build->wait->message : "the pipeline was not built"};
+                                        .message = build->wait ? build->wait->message : "the pipeline was not built",
+                                        .blobs = device->blobs};
         if (status == NIB_OK)
             status = nib_wgpu_report_shader(&report, error);
     }

@@ -221,9 +221,11 @@ nib_status nib_wgpu_report_shader(const nib_wgpu_report *report, nib_error *erro
         return nib_fail(error, NIB_SHADER, "%s%s", where, report->message);
     const nib_plan *plan = report->plan;
     const nib_plan_pass *pass = &plan->passes[report->pass];
-    nib_fail(error, NIB_SHADER, "%.*s, variant %.*s, pass %.*s (%.*s): %s%s", NIB_STR_ARG(plan->contract->op_id),
+    char path[1100] = "";
+    const bool kept = report->blobs && nib_wgpu_blobs_keep_text(report->blobs, report->wgsl, path, sizeof path);
+    nib_fail(error, NIB_SHADER, "%.*s, variant %.*s, pass %.*s (%.*s): %s%s%s%s", NIB_STR_ARG(plan->contract->op_id),
              NIB_STR_ARG(plan->variant->id), NIB_STR_ARG(pass->id), NIB_STR_ARG(pass->pass->shader), where,
-             report->message);
+             report->message, kept ? "; the WGSL is in " : "", kept ? path : "");
     if (!error || report->line == 0)
         return NIB_SHADER;
     const nib_str wgsl = nib_str_from(report->wgsl);

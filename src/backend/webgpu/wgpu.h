@@ -158,6 +158,8 @@ typedef struct nib_wgpu_blobs {
 } nib_wgpu_blobs;
 
 nib_status nib_wgpu_blobs_open(nib_context *context, const char *directory, nib_wgpu_blobs **out, nib_error *error);
+/* Keep a shader that failed, for people: writes it into the folder and its path to `path`. */
+bool nib_wgpu_blobs_keep_text(const nib_wgpu_blobs *blobs, const char *text, char *path, size_t path_bytes);
 void nib_wgpu_blobs_close(nib_context *context, nib_wgpu_blobs *blobs);
 
 /* ---- layout.c: element forms ---- */
@@ -300,6 +302,7 @@ typedef struct nib_wgpu_report {
     const char *wgsl;
     const char *message;
     uint64_t line, column; /* in the WGSL, 1-based; 0: unknown */
+    const nib_wgpu_blobs *blobs; /* where the WGSL may be kept; NULL: nowhere */
 } nib_wgpu_report;
 
 nib_status nib_wgpu_report_shader(const nib_wgpu_report *report, nib_error *error);
