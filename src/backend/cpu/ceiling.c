@@ -37,7 +37,13 @@ typedef float (*fma_loop)(size_t rounds, float factor);
     }
 
 DEFINE_FMA_LOOP(fma_plain, , 4)
-#if defined(__x86_64__)
+/* gcc does not align wide vectors on the stack of 64-bit Windows. */
+#if defined(__x86_64__) && !defined(_WIN32)
+#define HAVE_WIDE_LOOPS 1
+#else
+#define HAVE_WIDE_LOOPS 0
+#endif
+#if HAVE_WIDE_LOOPS
 DEFINE_FMA_LOOP(fma_avx2, __attribute__((target("avx2,fma"))), 8)
 DEFINE_FMA_LOOP(fma_avx512, __attribute__((target("avx512f,fma"))), 16)
 #endif
@@ -50,7 +56,7 @@ typedef struct fma_row {
 
 /* Widest first. */
 static const fma_row fma_rows[] = {
-#if defined(__x86_64__)
+#if HAVE_WIDE_LOOPS
     {NIB_CPU_AVX512, fma_avx512, 16},
     {NIB_CPU_AVX2, fma_avx2, 8},
 #endif

@@ -92,18 +92,53 @@ static void make_panel(void *arg, size_t lane, size_t item)
         gemm->pack(&p->weights[0], x + k0, rows, p->K, least(gemm->tile_k, p->K - k0), packed_slice(job, item, k0));
 }
 
-/* Sums of a block of activation panels, of `rows` rows together, with the weight rows at n0. */
-static void multiply(const prefill_job *job, const nib_cpu_weights *w, size_t n0, size_t panel0, size_t rows,
-                     void *panel, float *sums)
+/* One item of the second loop. */
+typedef struct block {
+    size_t which;    /* matrix, and output */
+    size_t n0, columns;
+    size_t panel0, m0, rows;
+} block;
+
+/* Store the sums of `count` rows from row m of a block on; `gate` is NULL unless the sums are those of up. */
+static void store_rows(const prefill_job *job, const block *b, size_t m, size_t count, const float *gate, const float *sums)
+{
+    const size_t tile_n = job->gemm->tile_n;
+    for (size_t i = m; i < m + count; i++)
+        nib_cpu_store_row(job->problem, job->row, b->which, b->m0 + i, b->n0, (gate ? gate : sums) + i * tile_n,
+                          gate ? sums + i * tile_n : NULL, b->columns);
+}
+
+/* Sums of a block of activation panels with the weight rows at n0. With `store`, rows are stored as soon as they are
+ * finished: their sums are then still in the first-level cache, and the stores, which miss it, are written while the next
+ * tile is computed. */
+static void multiply(const prefill_job *job, const nib_cpu_weights *w, const block *b, void *panel, const float *gate,
+                     float *sums, bool store)
 {
     const nib_cpu_gemm *gemm = job->gemm;
     for (size_t k0 = 0; k0 < w->K; k0 += gemm->tile_k) {
         const size_t kc = least(gemm->tile_k, w->K - k0);
-        gemm->panel(w, n0, k0, kc, panel);
-        for (size_t i = 0; i * gemm->tile_m < rows; i++)
-            gemm->tile(least(gemm->tile_m, rows - i * gemm->tile_m), kc, packed_slice(job, panel0 + i, k0), panel,
-                       sums + i * gemm->tile_m * gemm->tile_n, k0 > 0);
+        gemm->panel(w, b->n0, k0, kc, panel);
+        for (size_t m = 0, i = 0; m < b->rows; m += gemm->tile_m, i++) {
+            const size_t rows = least(gemm->tile_m, b->rows - m);
+            gemm->tile(rows, kc, packed_slice(job, b->panel0 + i, k0), panel, sums + m * gemm->tile_n, k0 > 0);
+            if (store && k0 + kc == w->K)
+                store_rows(job, b, m, rows, gate, sums);
+        }
     }
+}
+
+static block find_block(const prefill_job *job, size_t item)
+{
+    const nib_cpu_gemm *gemm = job->gemm;
+    block b = {.panel0 = item / job->items_per_block * job->block_panels};
+    item %= job->items_per_block;
+    while (item >= job->n_panels[b.which])
+        item -= job->n_panels[b.which++];
+    b.n0 = item * gemm->tile_n;
+    b.columns = least(gemm->tile_n, job->problem->weights[b.which].N - b.n0);
+    b.m0 = b.panel0 * gemm->tile_m;
+    b.rows = least(job->block_panels * gemm->tile_m, job->problem->M - b.m0);
+    return b;
 }
 
 static void multiply_block(void *arg, size_t lane, size_t item)
@@ -111,25 +146,12 @@ static void multiply_block(void *arg, size_t lane, size_t item)
     const prefill_job *job = arg;
     const nib_cpu_problem *p = job->problem;
     const nib_cpu_gemm *gemm = job->gemm;
-    const size_t panel0 = item / job->items_per_block * job->block_panels;
-    item %= job->items_per_block;
-    size_t which = 0;
-    while (item >= job->n_panels[which])
-        item -= job->n_panels[which++];
-    const size_t n0 = item * gemm->tile_n, m0 = panel0 * gemm->tile_m;
-    const size_t rows = least(job->block_panels * gemm->tile_m, p->M - m0);
-
+    const block b = find_block(job, item);
     char *scratch = lane_scratch(job, lane);
     float *sums = (float *)(void *)(scratch + align_up(gemm->panel_bytes(gemm->tile_k)));
-    float *up = p->gated ? sums + sums_bytes(p, gemm) / sizeof *sums : NULL;
-    multiply(job, &p->weights[which], n0, panel0, rows, scratch, sums);
-    if (up)
-        multiply(job, &p->weights[1], n0, panel0, rows, scratch, up);
-
-    const size_t columns = least(gemm->tile_n, p->weights[which].N - n0);
-    for (size_t i = 0; i < rows; i++)
-        nib_cpu_store_row(p, job->row, which, m0 + i, n0, sums + i * gemm->tile_n, up ? up + i * gemm->tile_n : NULL,
-                          columns);
+    multiply(job, &p->weights[b.which], &b, scratch, NULL, sums, !p->gated);
+    if (p->gated)
+        multiply(job, &p->weights[1], &b, scratch, sums, sums + sums_bytes(p, gemm) / sizeof *sums, true);
 }
 
 void nib_cpu_prefill(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,

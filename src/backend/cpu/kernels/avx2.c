@@ -330,6 +330,7 @@ INLINE void panel_of_eight(const nib_cpu_weights *w, int bits, bool codebook, si
     const __m256 low = codebook ? _mm256_loadu_ps(w->codebook) : _mm256_setzero_ps();
     const __m256 high = codebook ? _mm256_loadu_ps(w->codebook + 8) : _mm256_setzero_ps();
     __m256 scale = _mm256_setzero_ps();
+    prefetch_words(&rows, (k0 + kc) / per_word * 4, kc / per_word * 4);
     for (size_t k = 0; k < kc; k += 8 * per_word) {
         const size_t left = (kc - k + per_word - 1) / per_word;
         const size_t count = left < 8 ? left : 8;

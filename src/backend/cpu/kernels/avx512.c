@@ -206,6 +206,7 @@ INLINE void panel_of_sixteen(const nib_cpu_weights *w, bool codebook, int bits, 
     const __m512 table = make_table(w);
     const size_t per_word = 32 / (size_t)bits;
     __m512 scale = _mm512_setzero_ps();
+    prefetch_words(&rows, (k0 + kc) / per_word * 4, kc / per_word * 4);
     for (size_t k = 0; k < kc; k += WORDS * per_word) {
         const size_t left = (kc - k + per_word - 1) / per_word;
         const size_t count = left < WORDS ? left : WORDS;

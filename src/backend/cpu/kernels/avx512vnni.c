@@ -16,7 +16,9 @@ static inline byte_sums byte_sums_zero(void)
 
 static inline byte_sums byte_sums_add(byte_sums s, __m512i codes, __m512i q)
 {
-    return _mm512_dpbusd_epi32(s, codes, q);
+    /* _mm512_dpbusd_epi32; gcc 12 copies the sums around it. */
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(codes), "vm"(q));
+    return s;
 }
 
 static inline __m512i byte_sums_total(byte_sums s)

@@ -16,7 +16,9 @@ static inline byte_sums byte_sums_zero(void)
 
 static inline byte_sums byte_sums_add(byte_sums s, __m256i codes, __m256i q)
 {
-    return _mm256_dpbusd_avx_epi32(s, codes, q);
+    /* _mm256_dpbusd_avx_epi32; gcc 12 copies the sums around it. */
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(codes), "xm"(q));
+    return s;
 }
 
 static inline __m256i byte_sums_total(byte_sums s)

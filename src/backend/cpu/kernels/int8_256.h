@@ -118,7 +118,7 @@ static const nib_cpu_gemv gemv8 = {
 
 /* A group is 8 steps of 4 codes. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4, 6) and its high
  * nibbles (1, 3, 5, 7). */
-enum { TILE8_M = 6, TILE8_N = 16, TILE8_K = 256, STEPS = 8 };
+enum { TILE8_M = 4, TILE8_N = 16, TILE8_K = 256, STEPS = 8 };
 
 typedef struct packed_group {
     int8_t q[STEPS][TILE8_M][4];
@@ -227,21 +227,23 @@ INLINE void tile8_of(size_t rows, size_t kc, const packed_group *a, const panel_
         tile8_group(rows, a + g, b + g, c, accumulate || g > 0);
 }
 
-#define TILE8_FOR(count)                                                                           \
-    case count:                                                                                    \
-        tile8_of(count, kc, packed, panel, c, accumulate);                                         \
-        break
+/* A function for each number of rows, so that each has its sums in registers. */
+#define DEFINE_TILE8(rows)                                                                         \
+    static void tile8_##rows(size_t kc, const packed_group *a, const panel_group *b, float *c, bool accumulate)    \
+    {                                                                                              \
+        tile8_of(rows, kc, a, b, c, accumulate);                                                   \
+    }
+
+DEFINE_TILE8(1)
+DEFINE_TILE8(2)
+DEFINE_TILE8(3)
+DEFINE_TILE8(4)
 
 static void tile8(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate)
 {
-    switch (rows) {
-        TILE8_FOR(1);
-        TILE8_FOR(2);
-        TILE8_FOR(3);
-        TILE8_FOR(4);
-        TILE8_FOR(5);
-        TILE8_FOR(6);
-    }
+    static void (*const functions[TILE8_M])(size_t kc, const packed_group *a, const panel_group *b, float *c,
+                                            bool accumulate) = {tile8_1, tile8_2, tile8_3, tile8_4};
+    functions[rows - 1](kc, packed, panel, c, accumulate);
 }
 
 static const nib_cpu_gemm gemm8 = {

@@ -227,27 +227,32 @@ INLINE void tile8_of(size_t rows, size_t kc, const packed_group *a, const panel_
         tile8_group(rows, a + g, b + g, c, accumulate || g > 0);
 }
 
-#define TILE8_FOR(count)                                                                           \
-    case count:                                                                                    \
-        tile8_of(count, kc, packed, panel, c, accumulate);                                         \
-        break
+/* A function for each number of rows, so that each has its sums in registers. */
+#define DEFINE_TILE8(rows)                                                                         \
+    static void tile8_##rows(size_t kc, const packed_group *a, const panel_group *b, float *c, bool accumulate)    \
+    {                                                                                              \
+        tile8_of(rows, kc, a, b, c, accumulate);                                                   \
+    }
+
+DEFINE_TILE8(1)
+DEFINE_TILE8(2)
+DEFINE_TILE8(3)
+DEFINE_TILE8(4)
+DEFINE_TILE8(5)
+DEFINE_TILE8(6)
+DEFINE_TILE8(7)
+DEFINE_TILE8(8)
+DEFINE_TILE8(9)
+DEFINE_TILE8(10)
+DEFINE_TILE8(11)
+DEFINE_TILE8(12)
 
 static void tile8(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate)
 {
-    switch (rows) {
-        TILE8_FOR(1);
-        TILE8_FOR(2);
-        TILE8_FOR(3);
-        TILE8_FOR(4);
-        TILE8_FOR(5);
-        TILE8_FOR(6);
-        TILE8_FOR(7);
-        TILE8_FOR(8);
-        TILE8_FOR(9);
-        TILE8_FOR(10);
-        TILE8_FOR(11);
-        TILE8_FOR(12);
-    }
+    static void (*const functions[TILE8_M])(size_t kc, const packed_group *a, const panel_group *b, float *c,
+                                            bool accumulate) = {tile8_1, tile8_2, tile8_3, tile8_4,  tile8_5,  tile8_6,
+                                                                tile8_7, tile8_8, tile8_9, tile8_10, tile8_11, tile8_12};
+    functions[rows - 1](kc, packed, panel, c, accumulate);
 }
 
 static const nib_cpu_gemm gemm8 = {

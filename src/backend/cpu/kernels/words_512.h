@@ -82,4 +82,13 @@ INLINE void load_words(const panel_rows *rows, size_t first, size_t count, __m51
     transpose_words(words);
 }
 
+/* Ask for the words that the next slice of K will need, `offset` bytes into each row; they may lie past its end. */
+INLINE void prefetch_words(const panel_rows *rows, size_t offset, size_t bytes)
+{
+    for (size_t i = 0; i < WORDS; i++) {
+        for (size_t line = 0; line < bytes; line += 64)
+            _mm_prefetch((const char *)((uintptr_t)rows->codes[i] + offset + line), _MM_HINT_T0);
+    }
+}
+
 #endif
