@@ -458,7 +458,9 @@ static inline byte_sums byte_sums_zero(void)
 
 static inline byte_sums byte_sums_add(byte_sums s, __m256i codes, __m256i q)
 {
-    return _mm256_add_epi16(s, _mm256_maddubs_epi16(codes, q));
+    s = _mm256_add_epi16(s, _mm256_maddubs_epi16(codes, q));
+    __asm__("" : "+x"(s)); /* gcc 12 regroups the additions of a whole group, and then runs out of registers */
+    return s;
 }
 
 static inline __m256i byte_sums_total(byte_sums s)

@@ -340,7 +340,9 @@ static inline byte_sums byte_sums_zero(void)
 
 static inline byte_sums byte_sums_add(byte_sums s, __m512i codes, __m512i q)
 {
-    return _mm512_add_epi16(s, _mm512_maddubs_epi16(codes, q));
+    s = _mm512_add_epi16(s, _mm512_maddubs_epi16(codes, q));
+    __asm__("" : "+v"(s)); /* gcc 12 regroups the additions of a whole group, and then runs out of registers */
+    return s;
 }
 
 static inline __m512i byte_sums_total(byte_sums s)
