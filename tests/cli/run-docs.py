@@ -8,7 +8,7 @@ The blocks marked "sh" run one after the other in one empty folder per document;
 those marked "sh hub" not with --without-curl. Every command must
 succeed, except that a block marked "sh fails" must not. In the folder lie the kernels of this source tree, "nibble" is on the path, home and
 cache are inside, and the Hub is one on the loopback interface that has com.microsoft.MatMulBnb4. Ends with "N passed, N failed", a block
-being one test; with --gpu every block is also reported as the GPU tests report theirs.
+being one test.
 """
 import os
 import pathlib
@@ -73,8 +73,6 @@ def run_document(nibble, document, gpu, curl):
                                     text=True, timeout=900, stdin=subprocess.DEVNULL)
             good = (result.returncode != 0) == ("fails" in words)
             counts[0 if good else 1] += 1
-            if gpu:
-                print(f"[       OK ] {document.stem}_line_{line}" if good else f"[  FAILED  ] {document.stem}_line_{line}")
             if not good:
                 print(f"{document.name}, line {line}: exit code {result.returncode}", commands, result.stdout[-2000:], result.stderr[-2000:],
                       sep="\n")

@@ -87,12 +87,39 @@ static void passes_are_counted(void **state)
     nib_plan_free(plan);
 }
 
+/* Line 14 of the rendering as "file:line"; declarations take lines 1 to 4. */
+static void lines_lead_back_to_the_template(void **state)
+{
+    (void)state;
+    char *lines = NULL, *wgsl;
+    nib_error error = {0};
+    nib_plan *plan = must_plan(package, "x=float16[5]", "{\"features\": [\"shader-f16\"]}");
+    wgsl = render(plan);
+    assert_int_equal(nib_plan_wgsl_lines(plan, 0, &lines, &error), NIB_OK);
+    /* the enable directive is nobody's; a line after it is where its last text stands */
+    assert_int_equal(strncmp(wgsl, "enable f16;\nstruct", 18), 0);
+    assert_int_equal(lines[0], '\n');
+    assert_non_null(strstr(lines, "\ntwice.wgsl.jinja:1\ntwice.wgsl.jinja:1\n"));
+    const char *text = wgsl, *from = lines;
+    while (strncmp(text, "fn main", 7) != 0) {
+        text = strchr(text, '\n') + 1;
+        from = strchr(from, '\n') + 1;
+    }
+    assert_int_equal(strncmp(from, "twice.wgsl.jinja:11\n", 20), 0);
+    nib_text_free(test_context(), lines);
+    nib_text_free(test_context(), wgsl);
+    assert_int_equal(nib_plan_wgsl_lines(plan, 1, &lines, &error), NIB_INVALID_ARGUMENT);
+    assert_null(lines);
+    nib_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_see_the_pass_and_the_device),
         cmocka_unit_test(arithmetic_on_int64_is_refused),
         cmocka_unit_test(passes_are_counted),
+        cmocka_unit_test(lines_lead_back_to_the_template),
     };
     nib_error error = {0};
     if (nib_package_load(test_context(), PACKAGE, NULL, &package, &error) != NIB_OK) {

@@ -4,7 +4,7 @@
 
   run.py NIBBLE
 
-tools/gpu-check.sh counts the lines "[       OK ]" and "[  FAILED  ]". NIBBLE_TEST_ADAPTER chooses the adapter.
+NIBBLE_TEST_ADAPTER chooses the adapter. Ends with "N passed, N failed", which tools/gpu-check.sh counts.
 """
 import json
 import os
@@ -189,11 +189,11 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tests[name](Tool(nibble, folder))
-                print(f"[       OK ] {name}", flush=True)
+                print(f"passed {name}", flush=True)
             except Exception:
                 failed += 1
                 traceback.print_exc(file=sys.stdout)
-                print(f"[  FAILED  ] {name}", flush=True)
+                print(f"FAILED {name}", flush=True)
     print(f"{len(wanted) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
