@@ -183,7 +183,7 @@ static void add_mlp(const char *variant, const shape *flags, int profile, size_t
     static const int64_t bits[] = {4, 8, 2};
     for (size_t d = 0; d < 2; d++) {
         for (int subgroups = 0; subgroups < 2; subgroups++) {
-            for (size_t i = turn % 2; i < ROW_COUNTS && can_run(dtypes[d], subgroups); i += 2, turn++) {
+            for (size_t i = turn % 3; i < ROW_COUNTS && can_run(dtypes[d], subgroups); i += 3, turn++) {
                 shape s = *flags;
                 s.op = OP_MLP;
                 s.rows = row_counts[(i + d) % ROW_COUNTS];
