@@ -122,7 +122,7 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
                                    &call->problem, error));
     const nib_cpu_method method = nib_cpu_choose_method(&call->problem, device->row);
     snprintf(call->common.description, sizeof call->common.description,
-             "%s, %s kernels, %s of %zu row%s, %zu bytes of scratch", device->common.description, device->row->name,
+             "%s; %s of %zu row%s, weights used in place, %zu bytes of scratch", device->common.description,
              nib_cpu_method_text(&method), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
     return NIB_OK;
 }

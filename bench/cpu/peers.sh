@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The peers of the CPU benchmark: fetch them by package name, and time them next to the kernels.
+#
+#   peers.sh ort [BENCH-CPU OPTION...]     ONNX Runtime (npm package onnxruntime-node), pair by pair inside bench-cpu
+#   peers.sh ggml [BENCH-CPU OPTION...]    ggml's q4_0 (Debian package llama.cpp-tests), in turn with bench-cpu
+#
+# BENCH names the bench-cpu program (default: build/bench/cpu/bench-cpu). What is fetched stays in
+# ${XDG_CACHE_HOME:-~/.cache}/nibble. ggml needs Debian testing and runs in the root that tools/forky-root.sh makes.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/nibble
+bench=${BENCH:-$source/build/bench/cpu/bench-cpu}
+ort_version=1.30.0
+rounds=${ROUNDS:-5}
+
+usage() { sed -n '3,10p' "$0"; exit 2; }
+fail() { echo "peers.sh: $*" >&2; exit 1; }
+[ -x "$bench" ] || fail "there is no $bench: build first, or set BENCH"
+
+fetch_ort() {
+  local dir=$cache/ort-$ort_version inside=package/bin/napi-v6/linux/x64
+  if [ ! -e "$dir/$inside/libonnxruntime.so.1" ]; then
+    command -v npm >/dev/null || fail "npm is missing (Debian: apt-get install npm)"
+    mkdir -p "$dir"
+    (cd "$dir" && npm pack --silent "onnxruntime-node@$ort_version" >/dev/null && tar xzf onnxruntime-node-*.tgz "$inside")
+  fi
+  echo "$dir/$inside/libonnxruntime.so.1"
+}
+
+# Microseconds of one product of 4096 x 14336 q4_0 weights with N activation rows.
+time_ggml() { # ROOT N
+  unshare --mount bash -c 'mount -t proc proc "$1/proc" && chroot "$1" "$2" perf -o MUL_MAT -b CPU -p "$3"' bash "$1" \
+    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops "type_a=q4_0.*n=$2,k=14336" 2>/dev/null |
+    sed -nE 's/.* ([0-9.]+) us\/run.*/\1/p' | head -1
+}
+
+# Milliseconds of gate and up together: twice those weights.
+time_nibble() { # M OPTION...
+  local rows=$1
+  shift
+  "$bench" --shapes <(echo "mlp M=$rows K=4096 N=14336") --seconds 1 "$@" | sed -nE 's/^  nibble [^:]*: ([0-9.]+) ms.*/\1/p'
+}
+
+compare_ggml() {
+  local root rows
+  root=$("$source/tools/forky-root.sh" path)
+  "$source/tools/forky-root.sh" make
+  chroot "$root" bash -c 'command -v /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops' >/dev/null ||
+    chroot "$root" apt-get install -y -qq --no-install-recommends llama.cpp-tests >/dev/null
+  chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' llama.cpp-tests libggml0 2>/dev/null || true
+  for rows in 1 512; do
+    for ((i = 0; i < rounds; i++)); do
+      echo "$rows $(time_nibble $rows "$@") $(time_ggml "$root" $rows)"
+    done
+  done | awk '{ ratio = 2 * $3 / 1000 / $2; print "M=" $1 ": nibble " $2 " ms, ggml 2 x " $3 / 1000 " ms: " ratio " times as long"
+                n[$1]++; r[$1, n[$1]] = ratio }
+              END { for (m in n) { for (i = 1; i <= n[m]; i++) for (j = i + 1; j <= n[m]; j++)
+                      if (r[m, j] < r[m, i]) { t = r[m, i]; r[m, i] = r[m, j]; r[m, j] = t }
+                    print "M=" m ": median ratio " r[m, int((n[m] + 1) / 2)] } }'
+}
+
+peer=${1:-}
+[ -n "$peer" ] || usage
+shift
+case $peer in
+ort)
+  library=$(fetch_ort)
+  exec "$bench" --ort "$library" "$@" ;;
+ggml) compare_ggml "$@" ;;
+*) usage ;;
+esac
