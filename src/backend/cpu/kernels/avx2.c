@@ -292,7 +292,10 @@ static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, siz
                                             decode_nbits_5, decode_nbits_6, decode_nbits_7, decode_nbits_8};
     static const decode_function codebook[] = {decode_codebook_1, decode_codebook_2, decode_codebook_3, decode_codebook_4,
                                                decode_codebook_5, decode_codebook_6, decode_codebook_7, decode_codebook_8};
-    (w->codebook ? codebook : nbits)[m - 1](w, arranged, n0, n1, y, y_stride);
+    if (w->codebook)
+        codebook[m - 1](w, arranged, n0, n1, y, y_stride);
+    else
+        nbits[m - 1](w, arranged, n0, n1, y, y_stride);
 }
 
 /* ---- prefill: panels ---- */
