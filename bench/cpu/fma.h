@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Independent chains of multiply-adds. Included with VECTOR (a vector of floats), LANES, CHAINS and FMA(a, b, c).
+ * Independent chains of multiply-adds. Included with VECTOR (a vector of floats), LANES, CHAINS and
+ * FMA(a, b, c).
  */
 #include "ceilings.h"
 
@@ -17,8 +18,8 @@ double FUNCTION(size_t rounds)
     for (int c = 0; c < CHAINS; c++)
         sums[c] = addend;
     for (size_t r = 0; r < rounds; r++) {
-        _Pragma("GCC unroll 32") for (int c = 0; c < CHAINS; c++)
-            sums[c] = FMA(sums[c], factor, addend);
+        _Pragma("GCC unroll 32") for (int c = 0; c < CHAINS; c++) sums[c] =
+            FMA(sums[c], factor, addend);
     }
     float total = 0;
     for (int c = 0; c < CHAINS; c++)

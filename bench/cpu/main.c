@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPU benchmark. For each shape: check a sample of the results against the scalar kernels, then time, in rounds. A
- * round times everything there is to compare once, one after the other: the kernels, the peer (if given), the machine's
- * read bandwidth and its multiply-add peak. What is printed are medians, and medians of the ratios within a round, so that
- * a machine that changes its speed in between does not change the comparison.
+ * The CPU benchmark. For each shape: check a sample of the results against the scalar kernels, then
+ * time, in rounds. A round times everything there is to compare once, one after the other: the
+ * kernels, the peer (if given), the machine's read bandwidth and its multiply-add peak. What is
+ * printed are medians, and medians of the ratios within a round, so that a machine that changes its
+ * speed in between does not change the comparison.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static double scalar_output(const nib_cpu_problem *p, const float *x, size_t whi
     return p->gated ? sum / (1 + exp(-sum)) * (double)nib_scalar_dot(&p->weights[1], n, x) : sum;
 }
 
-/* The largest difference to the scalar kernels over a sample of each output, relative to the sample's largest value. */
+/* The largest difference to the scalar kernels over a sample of each output, relative to the
+ * sample's largest value. */
 static double check(const nib_cpu_problem *p)
 {
     enum { SAMPLE = 24 };
@@ -67,11 +69,15 @@ static double check(const nib_cpu_problem *p)
         for (size_t i = 0; i < SAMPLE; i++) {
             const size_t m = i == 0 ? 0 : i == 1 ? p->M - 1 : i * 7919 % p->M;
             const size_t n = i == 0 ? 0 : i == 1 ? N - 1 : i * 104729 % N;
-            const nib_cpu_norm norm = {.a = (const char *)p->a + m * p->K * (p->half ? 2 : 4), .gain = p->gain,
-                                       .half = p->half, .epsilon = p->epsilon, .K = p->K};
+            const nib_cpu_norm norm = {.a = (const char *)p->a + m * p->K * (p->half ? 2 : 4),
+                                       .gain = p->gain,
+                                       .half = p->half,
+                                       .epsilon = p->epsilon,
+                                       .K = p->K};
             nib_cpu_scalar.normalize(&norm, x);
             const double should = scalar_output(p, x, which, n);
-            difference = fmax(difference, fabs(should - (double)load(p->out[which], p->half, m * N + n)));
+            difference =
+                fmax(difference, fabs(should - (double)load(p->out[which], p->half, m * N + n)));
             largest = fmax(largest, fabs(should));
         }
         worst = fmax(worst, difference / largest);
@@ -88,7 +94,9 @@ static double compare_outputs(const nib_cpu_problem *p, const bench_ort_session 
         double difference = 0, largest = 0;
         for (size_t i = 0; i < count; i++) {
             const double ours = (double)load(p->out[which], p->half, i);
-            difference = fmax(difference, fabs(ours - (double)load(bench_ort_session_output(session, which), p->half, i)));
+            difference = fmax(
+                difference,
+                fabs(ours - (double)load(bench_ort_session_output(session, which), p->half, i)));
             largest = fmax(largest, fabs(ours));
         }
         worst = fmax(worst, difference / largest);
@@ -127,7 +135,8 @@ typedef struct timing {
     samples ours, theirs, ratio, of_bandwidth, of_peak, bandwidth, peak;
 } timing;
 
-static double time_ours(const bench *b, bench_problem *problem, const nib_cpu_workspace *space, size_t runs, size_t *copy)
+static double time_ours(const bench *b, bench_problem *problem, const nib_cpu_workspace *space,
+                        size_t runs, size_t *copy)
 {
     const double start = bench_now();
     for (size_t i = 0; i < runs; i++) {
@@ -145,7 +154,8 @@ static double time_theirs(bench_ort_session *session, size_t runs)
     return (bench_now() - start) / (double)runs;
 }
 
-/* The peer's threads go on spinning for a while after a run, at the cost of whatever is timed next. */
+/* The peer's threads go on spinning for a while after a run, at the cost of whatever is timed next.
+ */
 static void let_threads_sleep(void)
 {
     const struct timespec pause = {.tv_nsec = 50000000};
@@ -180,26 +190,31 @@ static void time_rounds(const bench *b, bench_problem *problem, const nib_cpu_wo
 static void print_timing(const bench *b, const bench_problem *problem, const timing *t)
 {
     const double ours = quantile(&t->ours, 0.5);
-    printf("  nibble %s: %.3f ms (quartiles %.3f to %.3f, %zu rounds), %.1f GB/s, %.1f GFLOP/s\n", b->row->name,
-           ours * 1e3, quantile(&t->ours, 0.25) * 1e3, quantile(&t->ours, 0.75) * 1e3, t->ours.count,
-           problem->bytes / ours * 1e-9, problem->operations / ours * 1e-9);
-    printf("  machine: reads %.1f GB/s, multiply-adds %.1f GFLOP/s; reached %.0f %% and %.0f %% of them\n",
-           quantile(&t->bandwidth, 0.5) * 1e-9, quantile(&t->peak, 0.5) * 1e-9, quantile(&t->of_bandwidth, 0.5) * 100,
-           quantile(&t->of_peak, 0.5) * 100);
+    printf("  nibble %s: %.3f ms (quartiles %.3f to %.3f, %zu rounds), %.1f GB/s, %.1f GFLOP/s\n",
+           b->row->name, ours * 1e3, quantile(&t->ours, 0.25) * 1e3, quantile(&t->ours, 0.75) * 1e3,
+           t->ours.count, problem->bytes / ours * 1e-9, problem->operations / ours * 1e-9);
+    printf("  machine: reads %.1f GB/s, multiply-adds %.1f GFLOP/s; reached %.0f %% and %.0f %% of "
+           "them\n",
+           quantile(&t->bandwidth, 0.5) * 1e-9, quantile(&t->peak, 0.5) * 1e-9,
+           quantile(&t->of_bandwidth, 0.5) * 100, quantile(&t->of_peak, 0.5) * 100);
     if (t->ratio.count)
-        printf("  ONNX Runtime %s: %.3f ms (quartiles %.3f to %.3f); it takes %.2f times as long (quartiles %.2f to "
-               "%.2f)\n", bench_ort_version(b->ort), quantile(&t->theirs, 0.5) * 1e3, quantile(&t->theirs, 0.25) * 1e3,
-               quantile(&t->theirs, 0.75) * 1e3, quantile(&t->ratio, 0.5), quantile(&t->ratio, 0.25),
-               quantile(&t->ratio, 0.75));
+        printf("  ONNX Runtime %s: %.3f ms (quartiles %.3f to %.3f); it takes %.2f times as long "
+               "(quartiles %.2f to "
+               "%.2f)\n",
+               bench_ort_version(b->ort), quantile(&t->theirs, 0.5) * 1e3,
+               quantile(&t->theirs, 0.25) * 1e3, quantile(&t->theirs, 0.75) * 1e3,
+               quantile(&t->ratio, 0.5), quantile(&t->ratio, 0.25), quantile(&t->ratio, 0.75));
 }
 
 /* ---- one shape ---- */
 
-static bench_ort_session *open_peer(const bench *b, bench_problem *problem, const bench_shape *shape)
+static bench_ort_session *open_peer(const bench *b, bench_problem *problem,
+                                    const bench_shape *shape)
 {
     if (!b->ort || shape->copies > 1)
         return NULL;
-    bench_ort_session *session = bench_ort_session_make(b->ort, &problem->problem, shape->quant_type, b->pool.lanes);
+    bench_ort_session *session =
+        bench_ort_session_make(b->ort, &problem->problem, shape->quant_type, b->pool.lanes);
     if (!session || !bench_ort_session_run(session)) {
         bench_ort_session_free(session);
         return NULL;
@@ -216,7 +231,8 @@ static bool run_shape(const bench *b, const bench_shape *shape)
     nib_cpu_workspace space;
     nib_error error = {0};
     bench_problem_make(&problem, shape);
-    if (nib_cpu_workspace_make(&space, &nib_default_allocator, b->row, &b->pool, &problem.problem, &error) != NIB_OK) {
+    if (nib_cpu_workspace_make(&space, &nib_default_allocator, b->row, &b->pool, &problem.problem,
+                               &error) != NIB_OK) {
         fprintf(stderr, "%s\n", error.message);
         return false;
     }
@@ -224,7 +240,8 @@ static bool run_shape(const bench *b, const bench_shape *shape)
     const nib_cpu_method method = nib_cpu_choose_method(&problem.problem, b->row);
     const double difference = check(&problem.problem);
     const double allowed = method.int8 ? 3e-2 : shape->half ? 2e-3 : 2e-5;
-    printf("%s: %s, differs from scalar by %.1e\n", shape->text, nib_cpu_method_text(&method), difference);
+    printf("%s: %s, differs from scalar by %.1e\n", shape->text, nib_cpu_method_text(&method),
+           difference);
     bool good = difference <= allowed;
     if (good) {
         bench_ort_session *session = open_peer(b, &problem, shape);
@@ -264,8 +281,10 @@ static bool run_file(const bench *b, const options *o)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench-cpu [--shapes FILE] [--only TEXT] [--row NAME] [--threads N] [--seconds S]\n"
-                    "                 [--read-bytes N] [--ort LIBRARY]\n");
+    fprintf(
+        stderr,
+        "usage: bench-cpu [--shapes FILE] [--only TEXT] [--row NAME] [--threads N] [--seconds S]\n"
+        "                 [--read-bytes N] [--ort LIBRARY]\n");
     return 2;
 }
 
@@ -314,7 +333,8 @@ int main(int argc, char **argv)
     b.ort = o.ort ? bench_ort_open(o.ort) : NULL;
     if (o.ort && !b.ort)
         return 1;
-    printf("row %s, %zu threads, bandwidth over %zu MB\n", b.row->name, b.pool.lanes, b.memory_bytes >> 20);
+    printf("row %s, %zu threads, bandwidth over %zu MB\n", b.row->name, b.pool.lanes,
+           b.memory_bytes >> 20);
     const bool good = run_file(&b, &o);
     bench_ort_close(b.ort);
     free(b.memory);

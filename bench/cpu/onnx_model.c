@@ -101,7 +101,8 @@ static void add_names(bench_bytes *node, unsigned field, const char *names)
     }
 }
 
-static bench_bytes begin_node(const char *type, const char *domain, const char *inputs, const char *outputs)
+static bench_bytes begin_node(const char *type, const char *domain, const char *inputs,
+                              const char *outputs)
 {
     bench_bytes node = {0};
     add_names(&node, 1, inputs);
@@ -111,8 +112,8 @@ static bench_bytes begin_node(const char *type, const char *domain, const char *
     return node;
 }
 
-static void add_initializer(bench_bytes *graph, const char *name, int type, size_t rank, const size_t *dims,
-                            const void *data, size_t bytes)
+static void add_initializer(bench_bytes *graph, const char *name, int type, size_t rank,
+                            const size_t *dims, const void *data, size_t bytes)
 {
     bench_bytes t = {0};
     for (size_t i = 0; i < rank; i++)
@@ -123,7 +124,8 @@ static void add_initializer(bench_bytes *graph, const char *name, int type, size
     put_message(graph, 5, &t);
 }
 
-static void add_value(bench_bytes *graph, unsigned field, const char *name, int type, size_t rows, size_t columns)
+static void add_value(bench_bytes *graph, unsigned field, const char *name, int type, size_t rows,
+                      size_t columns)
 {
     bench_bytes value = {0}, tensor = {0}, shape = {0}, outer = {0};
     const size_t dims[] = {rows, columns};
@@ -152,29 +154,34 @@ static void add_norm(const nib_cpu_problem *p, bench_bytes *graph)
     add_initializer(graph, "gain", float_type(p), 1, &p->K, p->gain, p->K * (p->half ? 2 : 4));
 }
 
-static void add_matrix(const nib_cpu_problem *p, size_t which, int quant_type, const char *output, bench_bytes *graph)
+static void add_matrix(const nib_cpu_problem *p, size_t which, int quant_type, const char *output,
+                       bench_bytes *graph)
 {
     const nib_cpu_weights *w = &p->weights[which];
     char codes[16], scales[16], inputs[64];
     snprintf(codes, sizeof codes, "B%zu", which);
     snprintf(scales, sizeof scales, "S%zu", which);
     snprintf(inputs, sizeof inputs, "%s %s %s", p->gain ? "X" : "A", codes, scales);
-    bench_bytes node = begin_node(w->codebook ? "MatMulBnb4" : "MatMulNBits", "com.microsoft", inputs, output);
+    bench_bytes node =
+        begin_node(w->codebook ? "MatMulBnb4" : "MatMulNBits", "com.microsoft", inputs, output);
     add_attribute(&node, "K", (int64_t)w->K);
     add_attribute(&node, "N", (int64_t)w->N);
     add_attribute(&node, "block_size", (int64_t)w->block);
     const size_t float_bytes = p->half ? 2 : 4;
     if (w->codebook) {
-        const size_t elements = w->N * w->K, bytes = (elements + 1) / 2, blocks = (elements + w->block - 1) / w->block;
+        const size_t elements = w->N * w->K, bytes = (elements + 1) / 2,
+                     blocks = (elements + w->block - 1) / w->block;
         add_attribute(&node, "quant_type", quant_type);
         add_initializer(graph, codes, UINT8, 1, &bytes, w->codes, bytes);
         add_initializer(graph, scales, float_type(p), 1, &blocks, w->scales, blocks * float_bytes);
     } else {
-        const size_t code_dims[] = {w->N, w->blocks, w->row_bytes / w->blocks}, scale_count = w->N * w->blocks;
+        const size_t code_dims[] = {w->N, w->blocks, w->row_bytes / w->blocks},
+                     scale_count = w->N * w->blocks;
         add_attribute(&node, "bits", w->bits);
         add_attribute(&node, "accuracy_level", p->int8 ? 4 : 0);
         add_initializer(graph, codes, UINT8, 3, code_dims, w->codes, w->N * w->row_bytes);
-        add_initializer(graph, scales, float_type(p), 1, &scale_count, w->scales, scale_count * float_bytes);
+        add_initializer(graph, scales, float_type(p), 1, &scale_count, w->scales,
+                        scale_count * float_bytes);
     }
     put_message(graph, 1, &node);
 }

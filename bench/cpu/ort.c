@@ -26,7 +26,13 @@ enum {
     RELEASE_SESSION_OPTIONS = 100,
 };
 
-enum { API_VERSION = 16, LOG_ERROR = 3, ARENA_ALLOCATOR = 1, ELEMENT_FLOAT = 1, ELEMENT_FLOAT16 = 10 };
+enum {
+    API_VERSION = 16,
+    LOG_ERROR = 3,
+    ARENA_ALLOCATOR = 1,
+    ELEMENT_FLOAT = 1,
+    ELEMENT_FLOAT16 = 10
+};
 
 typedef void *(*any_function)(void);
 
@@ -88,10 +94,13 @@ bench_ort *bench_ort_open(const char *library)
         return NULL;
     }
     ort->version = base->get_version();
-    if (succeeded(ort, ENTRY(ort, CREATE_ENV, void *(*)(int, const char *, void **))(LOG_ERROR, "bench", &ort->env),
+    if (succeeded(ort,
+                  ENTRY(ort, CREATE_ENV, void *(*)(int, const char *, void **))(LOG_ERROR, "bench",
+                                                                                &ort->env),
                   "CreateEnv") &&
-        succeeded(ort, ENTRY(ort, CREATE_CPU_MEMORY_INFO, void *(*)(int, int, void **))(ARENA_ALLOCATOR, 0,
-                                                                                        &ort->memory_info),
+        succeeded(ort,
+                  ENTRY(ort, CREATE_CPU_MEMORY_INFO,
+                        void *(*)(int, int, void **))(ARENA_ALLOCATOR, 0, &ort->memory_info),
                   "CreateCpuMemoryInfo"))
         return ort;
     bench_ort_close(ort);
@@ -114,35 +123,42 @@ void bench_ort_close(bench_ort *ort)
     free(ort); /* the library stays loaded: it does not like to be unloaded */
 }
 
-static bool make_tensor(const bench_ort *ort, void *data, bool half, size_t rows, size_t columns, void **out)
+static bool make_tensor(const bench_ort *ort, void *data, bool half, size_t rows, size_t columns,
+                        void **out)
 {
     const int64_t shape[] = {(int64_t)rows, (int64_t)columns};
     typedef void *(*create)(void *, void *, size_t, const int64_t *, size_t, int, void **);
-    return succeeded(ort, ENTRY(ort, CREATE_TENSOR_WITH_DATA, create)(ort->memory_info, data,
-                                                                     rows * columns * (half ? 2 : 4), shape, 2,
-                                                                     half ? ELEMENT_FLOAT16 : ELEMENT_FLOAT, out),
+    return succeeded(ort,
+                     ENTRY(ort, CREATE_TENSOR_WITH_DATA,
+                           create)(ort->memory_info, data, rows * columns * (half ? 2 : 4), shape,
+                                   2, half ? ELEMENT_FLOAT16 : ELEMENT_FLOAT, out),
                      "CreateTensorWithDataAsOrtValue");
 }
 
-static bool load_model(bench_ort_session *s, const nib_cpu_problem *p, int quant_type, size_t threads)
+static bool load_model(bench_ort_session *s, const nib_cpu_problem *p, int quant_type,
+                       size_t threads)
 {
     const bench_ort *ort = s->ort;
     void *options = NULL;
     bench_bytes model = bench_onnx_model(p, quant_type);
     typedef void *(*create)(void *, const void *, size_t, const void *, void **);
     const bool loaded =
-        succeeded(ort, ENTRY(ort, CREATE_SESSION_OPTIONS, void *(*)(void **))(&options), "CreateSessionOptions") &&
-        succeeded(ort, ENTRY(ort, SET_INTRA_OP_THREADS, void *(*)(void *, int))(options, (int)threads),
+        succeeded(ort, ENTRY(ort, CREATE_SESSION_OPTIONS, void *(*)(void **))(&options),
+                  "CreateSessionOptions") &&
+        succeeded(ort,
+                  ENTRY(ort, SET_INTRA_OP_THREADS, void *(*)(void *, int))(options, (int)threads),
                   "SetIntraOpNumThreads") &&
-        succeeded(ort, ENTRY(ort, CREATE_SESSION_FROM_ARRAY, create)(ort->env, model.data, model.count, options,
-                                                                     &s->session),
+        succeeded(ort,
+                  ENTRY(ort, CREATE_SESSION_FROM_ARRAY, create)(ort->env, model.data, model.count,
+                                                                options, &s->session),
                   "CreateSessionFromArray");
     release(ort, RELEASE_SESSION_OPTIONS, options);
     free(model.data);
     return loaded;
 }
 
-bench_ort_session *bench_ort_session_make(bench_ort *ort, const nib_cpu_problem *p, int quant_type, size_t threads)
+bench_ort_session *bench_ort_session_make(bench_ort *ort, const nib_cpu_problem *p, int quant_type,
+                                          size_t threads)
 {
     bench_ort_session *s = calloc(1, sizeof *s);
     s->ort = ort;
@@ -162,10 +178,11 @@ bench_ort_session *bench_ort_session_make(bench_ort *ort, const nib_cpu_problem 
 bool bench_ort_session_run(bench_ort_session *s)
 {
     static const char *const inputs[] = {"A"}, *const outputs[] = {"Y0", "Y1", "Y2"};
-    typedef void *(*run)(void *, const void *, const char *const *, void *const *, size_t, const char *const *, size_t,
-                         void **);
-    return succeeded(s->ort, ENTRY(s->ort, RUN, run)(s->session, NULL, inputs, &s->input, 1, outputs, s->output_count,
-                                                     s->outputs),
+    typedef void *(*run)(void *, const void *, const char *const *, void *const *, size_t,
+                         const char *const *, size_t, void **);
+    return succeeded(s->ort,
+                     ENTRY(s->ort, RUN, run)(s->session, NULL, inputs, &s->input, 1, outputs,
+                                             s->output_count, s->outputs),
                      "Run");
 }
 

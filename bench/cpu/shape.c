@@ -16,9 +16,9 @@ static bool set_number(bench_shape *s, const char *name, const char *value)
         size_t *size;
         int *number;
     } fields[] = {
-        {"M", &s->M, NULL},         {"K", &s->K, NULL},           {"N", &s->N, NULL},
-        {"Nkv", &s->Nkv, NULL},     {"block", &s->block, NULL},   {"copies", &s->copies, NULL},
-        {"bits", NULL, &s->bits},   {"level", NULL, &s->level},
+        {"M", &s->M, NULL},       {"K", &s->K, NULL},         {"N", &s->N, NULL},
+        {"Nkv", &s->Nkv, NULL},   {"block", &s->block, NULL}, {"copies", &s->copies, NULL},
+        {"bits", NULL, &s->bits}, {"level", NULL, &s->level},
     };
     char *end;
     const long number = strtol(value, &end, 10);
@@ -73,8 +73,10 @@ static bool parse(char *line, bench_shape *s)
     size_t used = 0;
     char *rest = line;
     for (char *word = strtok_r(line, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
-        const int n = snprintf(s->text + used, sizeof s->text - used, "%s%s", used ? " " : "", word);
-        if (!(used ? set_field(s, word) : set_op(s, word)) || n < 0 || used + (size_t)n >= sizeof s->text)
+        const int n =
+            snprintf(s->text + used, sizeof s->text - used, "%s%s", used ? " " : "", word);
+        if (!(used ? set_field(s, word) : set_op(s, word)) || n < 0 ||
+            used + (size_t)n >= sizeof s->text)
             return false;
         used += (size_t)n;
     }
@@ -162,7 +164,8 @@ void bench_problem_make(bench_problem *b, const bench_shape *s)
     uint32_t state = 7;
     *b = (bench_problem){.copies = s->copies};
     nib_cpu_problem *p = &b->problem;
-    *p = (nib_cpu_problem){.M = s->M, .K = s->K, .half = s->half, .epsilon = 1e-5, .int8 = s->level == 4};
+    *p = (nib_cpu_problem){
+        .M = s->M, .K = s->K, .half = s->half, .epsilon = 1e-5, .int8 = s->level == 4};
     p->a = random_floats(s->M * s->K, s->half, -1, 1, &state);
     if (s->op != BENCH_BNB4)
         p->gain = random_floats(s->K, s->half, 0.5f, 1.5f, &state);
@@ -172,7 +175,8 @@ void bench_problem_make(bench_problem *b, const bench_shape *s)
     for (size_t c = 0; c < s->copies; c++) {
         b->bytes = 0;
         for (size_t i = 0; i < p->weight_count; i++)
-            b->sets[c][i] = make_weights(s, s->op == BENCH_QKV && i ? s->Nkv : s->N, &state, &b->bytes);
+            b->sets[c][i] =
+                make_weights(s, s->op == BENCH_QKV && i ? s->Nkv : s->N, &state, &b->bytes);
     }
     for (size_t i = 0; i < p->weight_count; i++) {
         b->operations += 2.0 * (double)s->M * (double)s->K * (double)b->sets[0][i].N;

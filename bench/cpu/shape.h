@@ -19,7 +19,8 @@ typedef struct bench_shape {
     char text[160]; /* the line without comment and surplus spaces */
 } bench_shape;
 
-/* The next shape of a file: 1, 0 at its end, -1 (with a line on standard error) for a line that is wrong. */
+/* The next shape of a file: 1, 0 at its end, -1 (with a line on standard error) for a line that is
+ * wrong. */
 int bench_shape_read(FILE *file, bench_shape *shape);
 
 /* A problem with `copies` sets of weights; bench_problem_use chooses one. */
@@ -27,7 +28,8 @@ typedef struct bench_problem {
     nib_cpu_problem problem;
     size_t copies;
     nib_cpu_weights (*sets)[NIB_CPU_MAX_WEIGHTS];
-    double bytes, operations; /* of one run: bytes of weights and scales; multiplications and additions */
+    double bytes,
+        operations; /* of one run: bytes of weights and scales; multiplications and additions */
 } bench_problem;
 
 void bench_problem_make(bench_problem *b, const bench_shape *shape);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of a call that all backends share: which tensor is bound where, outputs that the call makes itself, and the
- * check that nothing is written over something else.
+ * The part of a call that all backends share: which tensor is bound where, outputs that the call
+ * makes itself, and the check that nothing is written over something else.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 /* ---- life ---- */
 
-nib_status nib_call_allocate(nib_device *device, const nib_plan *plan, size_t bytes, nib_call **out, nib_error *error)
+nib_status nib_call_allocate(nib_device *device, const nib_plan *plan, size_t bytes, nib_call **out,
+                             nib_error *error)
 {
     const nib_allocator *allocator = &device->context->allocator;
     *out = NULL;
@@ -46,13 +47,14 @@ void nib_call_release_common(nib_call *call, size_t bytes)
     nib_release(allocator, call, bytes, 1);
 }
 
-nib_status nib_call_prepare(nib_device *device, const nib_plan *plan, const nib_call_options *options, nib_call **out,
-                            nib_error *error)
+nib_status nib_call_prepare(nib_device *device, const nib_plan *plan,
+                            const nib_call_options *options, nib_call **out, nib_error *error)
 {
     const nib_call_options defaults = {0};
     *out = NULL;
     if (!device || !plan)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_call_prepare: %s is NULL", device ? "the plan" : "the device");
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_call_prepare: %s is NULL",
+                        device ? "the plan" : "the device");
     NIB_TRY(device->backend->prepare(device, plan, options ? options : &defaults, out, error));
     nib_log(device->context, NIB_LOG_INFO, "call: %s", (*out)->description);
     return NIB_OK;
@@ -76,15 +78,16 @@ static bool is_read(const nib_plan_tensor *tensor)
     return tensor->port->role != NIB_OUTPUT;
 }
 
-static nib_status check_tensor(const nib_plan_tensor *wanted, const nib_tensor *tensor, const char *name,
-                               nib_error *error)
+static nib_status check_tensor(const nib_plan_tensor *wanted, const nib_tensor *tensor,
+                               const char *name, nib_error *error)
 {
     if (nib_desc_equal(&wanted->desc, &tensor->desc))
         return NIB_OK;
     char given[NIB_DESC_TEXT_BYTES], planned[NIB_DESC_TEXT_BYTES];
     nib_tensor_desc_format(&tensor->desc, given, sizeof given);
     nib_tensor_desc_format(&wanted->desc, planned, sizeof planned);
-    return nib_fail(error, NIB_REQUEST, "%s is %s, but the call was planned with %s", name, given, planned);
+    return nib_fail(error, NIB_REQUEST, "%s is %s, but the call was planned with %s", name, given,
+                    planned);
 }
 
 static void replace(nib_call *call, size_t index, nib_tensor *tensor, bool owned)
@@ -95,7 +98,8 @@ static void replace(nib_call *call, size_t index, nib_tensor *tensor, bool owned
     call->owned[index] = owned;
 }
 
-static nib_status bind_at(nib_call *call, size_t index, nib_tensor *tensor, bool owned, nib_error *error)
+static nib_status bind_at(nib_call *call, size_t index, nib_tensor *tensor, bool owned,
+                          nib_error *error)
 {
     const nib_backend *backend = call->device->backend;
     if (backend->bind)
@@ -124,7 +128,8 @@ static nib_status complete_bindings(nib_call *call, nib_error *error)
         if (call->bound[i])
             continue;
         if (is_read(tensor))
-            return nib_fail(error, NIB_REQUEST, "%.*s is not bound", NIB_STR_ARG(tensor->port->onnx));
+            return nib_fail(error, NIB_REQUEST, "%.*s is not bound",
+                            NIB_STR_ARG(tensor->port->onnx));
         nib_tensor *made;
         NIB_TRY(nib_tensor_create(call->device->context, &tensor->desc, &made, error));
         const nib_status status = bind_at(call, i, made, true, error);
@@ -136,7 +141,8 @@ static nib_status complete_bindings(nib_call *call, nib_error *error)
     return NIB_OK;
 }
 
-/* Whether two tensors share a byte of host memory. A tensor without host memory is its backend's to check. */
+/* Whether two tensors share a byte of host memory. A tensor without host memory is its backend's to
+ * check. */
 static bool overlap(const nib_tensor *a, const nib_tensor *b)
 {
     if (!a->data || !b->data || a->bytes == 0 || b->bytes == 0)
@@ -156,7 +162,8 @@ static nib_status check_aliases(const nib_call *call, nib_error *error)
             if (j == i || !overlap(call->bound[i], call->bound[j]))
                 continue;
             return nib_fail(error, NIB_ALIAS, "%.*s is written and shares memory with %.*s",
-                            NIB_STR_ARG(plan->tensors[i].port->onnx), NIB_STR_ARG(plan->tensors[j].port->onnx));
+                            NIB_STR_ARG(plan->tensors[i].port->onnx),
+                            NIB_STR_ARG(plan->tensors[j].port->onnx));
         }
     }
     return NIB_OK;
@@ -180,7 +187,8 @@ double nib_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* For a backend whose run works until it is done: its own part is the run, all else is the host's. */
+/* For a backend whose run works until it is done: its own part is the run, all else is the host's.
+ */
 static nib_status time_runs(nib_call *call, uint32_t repeats, nib_timing *out, nib_error *error)
 {
     const double start = nib_seconds();
@@ -201,7 +209,8 @@ nib_status nib_call_time(nib_call *call, uint32_t repeats, nib_timing *out, nib_
 {
     *out = (nib_timing){0};
     if (!call || repeats == 0)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_call_time: %s", call ? "no repeats" : "the call is NULL");
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_call_time: %s",
+                        call ? "no repeats" : "the call is NULL");
     const nib_backend *backend = call->device->backend;
     if (!backend->time)
         return time_runs(call, repeats, out, error);

@@ -7,8 +7,9 @@
 #include "backend/registry.h"
 #include "base/error.h"
 
-static nib_status open_backend(nib_context *context, const char *name, const nib_device_options *options,
-                               nib_device **out, nib_error *error)
+static nib_status open_backend(nib_context *context, const char *name,
+                               const nib_device_options *options, nib_device **out,
+                               nib_error *error)
 {
     const nib_backend *backend;
     void *module;
@@ -27,8 +28,8 @@ static nib_status open_backend(nib_context *context, const char *name, const nib
 }
 
 /* A real GPU if there is one, else the CPU; why there is no GPU goes to the log. */
-static nib_status open_auto(nib_context *context, const nib_device_options *options, nib_device **out,
-                            nib_error *error)
+static nib_status open_auto(nib_context *context, const nib_device_options *options,
+                            nib_device **out, nib_error *error)
 {
     nib_error reason = {0};
     if (open_backend(context, "webgpu", options, out, &reason) == NIB_OK)
@@ -37,8 +38,8 @@ static nib_status open_auto(nib_context *context, const nib_device_options *opti
     return open_backend(context, "cpu", options, out, error);
 }
 
-nib_status nib_device_open(nib_context *context, const nib_device_options *options, nib_device **out,
-                           nib_error *error)
+nib_status nib_device_open(nib_context *context, const nib_device_options *options,
+                           nib_device **out, nib_error *error)
 {
     const nib_device_options defaults = {0};
     *out = NULL;
@@ -47,8 +48,9 @@ nib_status nib_device_open(nib_context *context, const nib_device_options *optio
     if (!options)
         options = &defaults;
     const char *name = options->backend ? options->backend : "auto";
-    const nib_status status = strcmp(name, "auto") == 0 ? open_auto(context, options, out, error)
-                                                        : open_backend(context, name, options, out, error);
+    const nib_status status = strcmp(name, "auto") == 0
+                                  ? open_auto(context, options, out, error)
+                                  : open_backend(context, name, options, out, error);
     if (status == NIB_OK)
         nib_log(context, NIB_LOG_INFO, "device: %s", (*out)->description);
     return status;

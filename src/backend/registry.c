@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The backends there are. The cpu backend is part of the library; the webgpu backend is a module of its own, so that the
- * library needs no Dawn. The module is looked for in this order: the file NIBBLE_WEBGPU_MODULE names, the folder of
- * libnibble, the places where the dynamic loader looks.
+ * The backends there are. The cpu backend is part of the library; the webgpu backend is a module of
+ * its own, so that the library needs no Dawn. The module is looked for in this order: the file
+ * NIBBLE_WEBGPU_MODULE names, the folder of libnibble, the places where the dynamic loader looks.
  */
 #include "registry.h"
 
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-#define MODULE_FILE "libnibble-webgpu.so"
+#define MODULE_FILE   "libnibble-webgpu.so"
 #define MODULE_SYMBOL "nib_backend_webgpu"
 
 /* "<folder of this library>/libnibble-webgpu.so"; false when the folder is not known. */
@@ -61,8 +61,10 @@ static nib_status load_webgpu(const nib_backend **out, void **module, nib_error 
     const nib_backend *backend = dlsym(*module, MODULE_SYMBOL);
     if (!backend || backend->abi != NIB_BACKEND_ABI) {
         if (backend)
-            nib_fail(error, NIB_UNSUPPORTED, "the webgpu backend found is of another build: its interface has number "
-                     "%u, this library's has %u", backend->abi, NIB_BACKEND_ABI);
+            nib_fail(error, NIB_UNSUPPORTED,
+                     "the webgpu backend found is of another build: its interface has number "
+                     "%u, this library's has %u",
+                     backend->abi, NIB_BACKEND_ABI);
         else
             nib_fail(error, NIB_UNSUPPORTED, "the webgpu module has no symbol " MODULE_SYMBOL);
         nib_backend_unload(*module);
@@ -73,7 +75,8 @@ static nib_status load_webgpu(const nib_backend **out, void **module, nib_error 
     return NIB_OK;
 }
 
-nib_status nib_backend_load(const char *name, const nib_backend **out, void **module, nib_error *error)
+nib_status nib_backend_load(const char *name, const nib_backend **out, void **module,
+                            nib_error *error)
 {
     *out = NULL;
     *module = NULL;
@@ -83,7 +86,8 @@ nib_status nib_backend_load(const char *name, const nib_backend **out, void **mo
     }
     if (strcmp(name, "webgpu") == 0)
         return load_webgpu(out, module, error);
-    return nib_fail(error, NIB_INVALID_ARGUMENT, "there is no backend \"%s\"; there are auto, cpu and webgpu", name);
+    return nib_fail(error, NIB_INVALID_ARGUMENT,
+                    "there is no backend \"%s\"; there are auto, cpu and webgpu", name);
 }
 
 void nib_backend_unload(void *module)

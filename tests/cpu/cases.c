@@ -35,7 +35,8 @@ static case_array *add_array(test_case *c, size_t bytes)
 {
     case_array *array = &c->arrays[c->array_count++];
     array->bytes = bytes;
-    array->memory = checked(aligned_alloc(64, (bytes + 2 * CASE_GUARD + c->spec.misalign + 63) / 64 * 64));
+    array->memory =
+        checked(aligned_alloc(64, (bytes + 2 * CASE_GUARD + c->spec.misalign + 63) / 64 * 64));
     array->data = array->memory + CASE_GUARD + c->spec.misalign;
     memset(array->memory, 0xa5, bytes + 2 * CASE_GUARD + c->spec.misalign);
     return array;
@@ -71,7 +72,8 @@ static void *random_floats(test_case *c, size_t count, double low, double high, 
     case_array *array = add_array(c, count * (half ? 2 : 4));
     for (size_t i = 0; i < count; i++) {
         const double value = low + (high - low) * (case_uniform(state) + 1) / 2;
-        put(array->data, half, i, case_random(state) % 61 == 0 ? 0 : value * ldexp(1, (int)(case_random(state) % 3)));
+        put(array->data, half, i,
+            case_random(state) % 61 == 0 ? 0 : value * ldexp(1, (int)(case_random(state) % 3)));
     }
     return array->data;
 }
@@ -173,7 +175,8 @@ static double reference_weight(const test_case *c, const nib_cpu_weights *w, siz
         const size_t flat = n * w->K + k;
         const unsigned byte = w->codes[flat / 2];
         const unsigned code = flat % 2 == 0 ? byte / 16 : byte % 16;
-        return (double)nib_bnb4_codebook(c->spec.quant_type)[code] * get(w->scales, c->spec.half, flat / w->block);
+        return (double)nib_bnb4_codebook(c->spec.quant_type)[code] *
+               get(w->scales, c->spec.half, flat / w->block);
     }
     const size_t bit = n * w->row_bytes * 8 + k * (size_t)c->spec.bits;
     unsigned code = 0;
@@ -182,7 +185,8 @@ static double reference_weight(const test_case *c, const nib_cpu_weights *w, siz
         code |= (w->codes[at / 8] >> at % 8 & 1u) << i;
     }
     const double middle = ldexp(1, c->spec.bits - 1);
-    return ((double)code - middle) * get(w->scales, c->spec.half, n * ((w->K + w->block - 1) / w->block) + k / w->block);
+    return ((double)code - middle) *
+           get(w->scales, c->spec.half, n * ((w->K + w->block - 1) / w->block) + k / w->block);
 }
 
 static double *reference_activations(const test_case *c)
@@ -205,7 +209,8 @@ static double *reference_activations(const test_case *c)
     return x;
 }
 
-/* int8 activations by blocks; the definition is in float32: q = round(x * (127 / max)), x' = q * (max / 127). */
+/* int8 activations by blocks; the definition is in float32: q = round(x * (127 / max)), x' = q *
+ * (max / 127). */
 static void reference_quantize(const test_case *c, double *x)
 {
     const size_t K = c->spec.K, block = c->spec.block;
@@ -223,7 +228,8 @@ static void reference_quantize(const test_case *c, double *x)
     }
 }
 
-static void reference_product(const test_case *c, const nib_cpu_weights *w, const double *x, double *y)
+static void reference_product(const test_case *c, const nib_cpu_weights *w, const double *x,
+                              double *y)
 {
     for (size_t n = 0; n < w->N; n++) {
         for (size_t m = 0; m < c->problem.M; m++)
@@ -261,7 +267,8 @@ static void reference_gate(const test_case *c, const double *x, double *y)
     reference_bias(c, p->bias[0], y);
     reference_bias(c, p->bias[1], up);
     for (size_t m = 0; m < p->M; m++) {
-        const double largest_gate = largest_of(y + m * N, N), largest_up = largest_of(up + m * N, N);
+        const double largest_gate = largest_of(y + m * N, N),
+                     largest_up = largest_of(up + m * N, N);
         for (size_t i = m * N; i < (m + 1) * N; i++) {
             const double sigmoid = 1 / (1 + exp(-y[i])), silu = y[i] / (1 + exp(-y[i]));
             const double slope = sigmoid * (1 + y[i] * (1 - sigmoid));
@@ -334,8 +341,8 @@ bool case_solve(test_case *c, const nib_cpu_row *row, size_t threads)
         options.parallel_for = in_turn;
         status = nib_cpu_pool_open(&pool, &options, &error);
     }
-    if (status != NIB_OK ||
-        nib_cpu_workspace_make(&space, &nib_default_allocator, row, &pool, &c->problem, &error) != NIB_OK) {
+    if (status != NIB_OK || nib_cpu_workspace_make(&space, &nib_default_allocator, row, &pool,
+                                                   &c->problem, &error) != NIB_OK) {
         fprintf(stderr, "%s\n", error.message);
         exit(1);
     }
@@ -380,7 +387,8 @@ double case_error(const test_case *c)
     double worst = 0;
     for (size_t o = 0; o < c->outputs; o++) {
         for (size_t i = 0; i < c->expected_count[o]; i++)
-            worst = fmax(worst, element_error(case_output(c, o, i), c->expected[o][i], c->spec.half, c->magnitude[o][i]));
+            worst = fmax(worst, element_error(case_output(c, o, i), c->expected[o][i], c->spec.half,
+                                              c->magnitude[o][i]));
     }
     return worst;
 }
@@ -388,9 +396,12 @@ double case_error(const test_case *c)
 const char *case_text(const case_spec *s, char *out, size_t out_bytes)
 {
     static const char *const kinds[] = {"qkv", "mlp", "bnb4"};
-    snprintf(out, out_bytes, "%s M=%zu K=%zu N=%zu Nkv=%zu bits=%d block=%zu type=%d %s%s%s%s%s%s%s misalign=%zu seed=%u",
-             kinds[s->kind], s->M, s->K, s->N, s->Nkv, s->bits ? s->bits : 4, s->block, s->quant_type,
-             s->half ? "f16" : "f32", s->norm ? " norm" : "", s->skip ? " skip" : "", s->residual ? " residual" : "",
-             s->gate_bias ? " gate_bias" : "", s->up_bias ? " up_bias" : "", s->int8 ? " int8" : "", s->misalign, s->seed);
+    snprintf(out, out_bytes,
+             "%s M=%zu K=%zu N=%zu Nkv=%zu bits=%d block=%zu type=%d %s%s%s%s%s%s%s misalign=%zu "
+             "seed=%u",
+             kinds[s->kind], s->M, s->K, s->N, s->Nkv, s->bits ? s->bits : 4, s->block,
+             s->quant_type, s->half ? "f16" : "f32", s->norm ? " norm" : "", s->skip ? " skip" : "",
+             s->residual ? " residual" : "", s->gate_bias ? " gate_bias" : "",
+             s->up_bias ? " up_bias" : "", s->int8 ? " int8" : "", s->misalign, s->seed);
     return out;
 }

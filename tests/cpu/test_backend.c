@@ -66,30 +66,40 @@ static nib_tensor_desc describe(const char *text)
     return desc;
 }
 
-static nib_status plan_bnb4(const nib_package *package, const nib_device *device, nib_plan **plan, nib_error *error)
+static nib_status plan_bnb4(const nib_package *package, const nib_device *device, nib_plan **plan,
+                            nib_error *error)
 {
-    const nib_named_desc tensors[] = {{"A", describe("float32[3,64]")}, {"B", describe("uint8[320]")},
+    const nib_named_desc tensors[] = {{"A", describe("float32[3,64]")},
+                                      {"B", describe("uint8[320]")},
                                       {"absmax", describe("float32[10]")}};
-    const nib_named_scalar attributes[] = {{.name = "K", .number = K}, {.name = "N", .number = N},
-                                           {.name = "block_size", .number = 64}, {.name = "quant_type", .number = 1}};
-    const nib_request request = {.tensors = tensors, .tensor_count = 3, .attributes = attributes, .attribute_count = 4};
+    const nib_named_scalar attributes[] = {{.name = "K", .number = K},
+                                           {.name = "N", .number = N},
+                                           {.name = "block_size", .number = 64},
+                                           {.name = "quant_type", .number = 1}};
+    const nib_request request = {
+        .tensors = tensors, .tensor_count = 3, .attributes = attributes, .attribute_count = 4};
     return nib_plan_create(package, &request, nib_device_caps(device), plan, error);
 }
 
-static nib_status plan_mlp(const nib_package *package, const nib_device *device, double level, bool relaxed,
-                           nib_plan **plan, nib_error *error)
+static nib_status plan_mlp(const nib_package *package, const nib_device *device, double level,
+                           bool relaxed, nib_plan **plan, nib_error *error)
 {
     const nib_named_desc tensors[] = {
         {"A", describe("float32[3,64]")},          {"gate_B", describe("uint8[6,2,16]")},
         {"gate_scales", describe("float32[6,2]")}, {"up_B", describe("uint8[6,2,16]")},
         {"up_scales", describe("float32[6,2]")},
     };
-    const nib_named_scalar attributes[] = {{.name = "K", .number = K}, {.name = "N", .number = MLP_N},
-                                           {.name = "block_size", .number = 32},
-                                           {.name = "activation", .kind = NIB_SCALAR_STRING, .string = "silu"},
-                                           {.name = "accuracy_level", .number = level}};
-    const nib_request request = {.tensors = tensors, .tensor_count = 5, .attributes = attributes,
-                                 .attribute_count = 5, .relaxed = relaxed};
+    const nib_named_scalar attributes[] = {
+        {.name = "K", .number = K},
+        {.name = "N", .number = MLP_N},
+        {.name = "block_size", .number = 32},
+        {.name = "activation", .kind = NIB_SCALAR_STRING, .string = "silu"},
+        {.name = "accuracy_level", .number = level}};
+    const nib_request request = {.tensors = tensors,
+                                 .tensor_count = 5,
+                                 .attributes = attributes,
+                                 .attribute_count = 5,
+                                 .relaxed = relaxed};
     return nib_plan_create(package, &request, nib_device_caps(device), plan, error);
 }
 
@@ -138,7 +148,8 @@ static void setup(fixture *f, const nib_device_options *options)
 static void bind_inputs(fixture *f)
 {
     assert_int_equal(nib_call_bind(f->call, "A", f->a, NULL), NIB_OK);
-    assert_int_equal(nib_call_bind(f->call, "bT", f->b, NULL), NIB_OK); /* a bind key does as well */
+    assert_int_equal(nib_call_bind(f->call, "bT", f->b, NULL),
+                     NIB_OK); /* a bind key does as well */
     assert_int_equal(nib_call_bind(f->call, "absmax", f->absmax, NULL), NIB_OK);
 }
 
@@ -161,7 +172,8 @@ static void expect_sums(const fixture *f, const nib_tensor *y)
 {
     const float *a = nib_tensor_data(f->a), *absmax = nib_tensor_data(f->absmax);
     const uint8_t *b = nib_tensor_data(f->b);
-    const float *values = nib_tensor_data((nib_tensor *)(uintptr_t)y), *codebook = nib_bnb4_codebook(1);
+    const float *values = nib_tensor_data((nib_tensor *)(uintptr_t)y),
+                *codebook = nib_bnb4_codebook(1);
     for (size_t m = 0; m < M; m++) {
         for (size_t n = 0; n < N; n++) {
             double sum = 0;
@@ -216,21 +228,26 @@ static void expect_open(const nib_device_options *options, nib_status status, co
 static void test_rows(void **state)
 {
     (void)state;
-    expect_open(&(nib_device_options){.backend = "cpu", .isa = "scalar", .threads = 1}, NIB_OK, "cpu: scalar, 1 thread");
-    expect_open(&(nib_device_options){.backend = "cpu", .isa = "mmx"}, NIB_INVALID_ARGUMENT, "\"mmx\"; there are ");
+    expect_open(&(nib_device_options){.backend = "cpu", .isa = "scalar", .threads = 1}, NIB_OK,
+                "cpu: scalar, 1 thread");
+    expect_open(&(nib_device_options){.backend = "cpu", .isa = "mmx"}, NIB_INVALID_ARGUMENT,
+                "\"mmx\"; there are ");
     setenv("NIBBLE_ISA", "scalar", 1);
     expect_open(&cpu, NIB_OK, "cpu: scalar");
     setenv("NIBBLE_ISA", "altivec", 1);
     expect_open(&cpu, NIB_INVALID_ARGUMENT, "altivec");
-    expect_open(&(nib_device_options){.backend = "cpu", .isa = "scalar"}, NIB_OK, "scalar"); /* the option wins */
+    expect_open(&(nib_device_options){.backend = "cpu", .isa = "scalar"}, NIB_OK,
+                "scalar"); /* the option wins */
     unsetenv("NIBBLE_ISA");
 }
 
 static void test_wrong_options(void **state)
 {
     (void)state;
-    expect_open(&(nib_device_options){.backend = "cuda"}, NIB_INVALID_ARGUMENT, "there is no backend \"cuda\"");
-    expect_open(&(nib_device_options){.backend = "cpu", .threads = 100000}, NIB_INVALID_ARGUMENT, "at most 1024");
+    expect_open(&(nib_device_options){.backend = "cuda"}, NIB_INVALID_ARGUMENT,
+                "there is no backend \"cuda\"");
+    expect_open(&(nib_device_options){.backend = "cpu", .threads = 100000}, NIB_INVALID_ARGUMENT,
+                "at most 1024");
     nib_device *device;
     assert_int_equal(nib_device_open(NULL, NULL, &device, NULL), NIB_INVALID_ARGUMENT);
 }
@@ -263,7 +280,8 @@ static void test_run(void **state)
     assert_null(nib_call_tensor(f.call, "A")); /* not an output */
     assert_null(nib_call_tensor(f.call, "Z"));
 
-    nib_tensor *y = make(f.context, "float32[3,10]"); /* the caller's output replaces the call's own */
+    nib_tensor *y =
+        make(f.context, "float32[3,10]"); /* the caller's output replaces the call's own */
     assert_int_equal(nib_call_bind(f.call, "Y", y, NULL), NIB_OK);
     assert_int_equal(nib_call_run(f.call, NULL), NIB_OK);
     assert_ptr_equal(nib_call_tensor(f.call, "yT"), y);
@@ -310,7 +328,8 @@ static void test_binding_mistakes(void **state)
     assert_string_equal(error.message, "C is not a tensor of this call");
     error = (nib_error){0};
     assert_int_equal(nib_call_bind(f.call, "A", f.b, &error), NIB_REQUEST);
-    assert_string_equal(error.message, "A is uint8[320], but the call was planned with float32[3,64]");
+    assert_string_equal(error.message,
+                        "A is uint8[320], but the call was planned with float32[3,64]");
     assert_int_equal(nib_call_bind(f.call, "A", NULL, NULL), NIB_INVALID_ARGUMENT);
     assert_int_equal(nib_call_bind(NULL, "A", f.a, NULL), NIB_INVALID_ARGUMENT);
     teardown(&f);
@@ -368,7 +387,10 @@ static void test_callers_threads(void **state)
     (void)state;
     fixture f;
     size_t loops = 0;
-    setup(&f, &(nib_device_options){.backend = "cpu", .threads = 4, .parallel_for = loop_backwards, .parallel_user = &loops});
+    setup(&f, &(nib_device_options){.backend = "cpu",
+                                    .threads = 4,
+                                    .parallel_for = loop_backwards,
+                                    .parallel_user = &loops});
     assert_non_null(strstr(nib_device_description(f.device), "4 threads of the caller"));
     bind_inputs(&f);
     assert_int_equal(nib_call_run(f.call, NULL), NIB_OK);
@@ -376,7 +398,10 @@ static void test_callers_threads(void **state)
     teardown(&f);
 
     /* N of 10 is one chunk, which needs no loop; the prefill of many rows does. */
-    setup(&f, &(nib_device_options){.backend = "cpu", .isa = "scalar", .threads = 4, .parallel_for = loop_backwards,
+    setup(&f, &(nib_device_options){.backend = "cpu",
+                                    .isa = "scalar",
+                                    .threads = 4,
+                                    .parallel_for = loop_backwards,
                                     .parallel_user = &loops});
     teardown(&f);
 }
@@ -398,7 +423,8 @@ static void prepare_mlp(double level, bool relaxed, nib_status planned, const ch
         assert_int_equal(nib_call_prepare(device, plan, NULL, &call, &error), NIB_OK);
         if (!strstr(nib_call_description(call), described))
             fail_msg("\"%s\" does not say \"%s\"", nib_call_description(call), described);
-        assert_int_equal(strstr(nib_call_description(call), "int8") != NULL, strstr(described, "int8") != NULL);
+        assert_int_equal(strstr(nib_call_description(call), "int8") != NULL,
+                         strstr(described, "int8") != NULL);
         nib_call_free(call);
         nib_plan_free(plan);
     } else if (!strstr(error.message, described)) {
@@ -410,7 +436,8 @@ static void prepare_mlp(double level, bool relaxed, nib_status planned, const ch
     assert_int_equal(m.live, 0);
 }
 
-/* int8 activations are used when they are asked for and the contract or the caller allows them, and never else. */
+/* int8 activations are used when they are asked for and the contract or the caller allows them, and
+ * never else. */
 static void test_accuracy_level(void **state)
 {
     (void)state;
@@ -433,7 +460,9 @@ static void test_other_operator(void **state)
     nib_package *package;
     nib_error error = {0};
     assert_int_equal(nib_device_open(context, &cpu, &device, NULL), NIB_OK);
-    assert_int_equal(nib_package_load(context, NIB_SOURCE_DIR "/tests/cpu/packages/other", NULL, &package, &error), NIB_OK);
+    assert_int_equal(nib_package_load(context, NIB_SOURCE_DIR "/tests/cpu/packages/other", NULL,
+                                      &package, &error),
+                     NIB_OK);
     const nib_named_desc tensors[] = {{"A", describe("float32[3]")}};
     const nib_request request = {.tensors = tensors, .tensor_count = 1};
     if (nib_plan_create(package, &request, nib_device_caps(device), &plan, &error) != NIB_OK)
@@ -463,10 +492,13 @@ static bool run_once(nib_context *context, const nib_package *package, nib_error
     if (status == NIB_OK) {
         static float a[M * K], absmax[N];
         static uint8_t b[320];
-        const nib_tensor_desc descs[] = {describe("float32[3,64]"), describe("uint8[320]"), describe("float32[10]")};
-        const bool made = nib_tensor_borrow(context, &descs[0], a, sizeof a, &f.a, error) == NIB_OK &&
-                          nib_tensor_borrow(context, &descs[1], b, sizeof b, &f.b, error) == NIB_OK &&
-                          nib_tensor_borrow(context, &descs[2], absmax, sizeof absmax, &f.absmax, error) == NIB_OK;
+        const nib_tensor_desc descs[] = {describe("float32[3,64]"), describe("uint8[320]"),
+                                         describe("float32[10]")};
+        const bool made =
+            nib_tensor_borrow(context, &descs[0], a, sizeof a, &f.a, error) == NIB_OK &&
+            nib_tensor_borrow(context, &descs[1], b, sizeof b, &f.b, error) == NIB_OK &&
+            nib_tensor_borrow(context, &descs[2], absmax, sizeof absmax, &f.absmax, error) ==
+                NIB_OK;
         f.call = call;
         if (made) {
             bind_inputs(&f);

@@ -31,6 +31,7 @@ static bool runs(const nib_cpu_row *row)
 
 /* ---- shapes ---- */
 
+/* clang-format off */
 static const case_spec specs[] = {
     {.kind = CASE_QKV, .M = 1, .K = 21, .N = 5, .Nkv = 3, .block = 32, .norm = true},
     {.kind = CASE_QKV, .M = 1, .K = 576, .N = 576, .Nkv = 192, .block = 32, .norm = true},
@@ -65,6 +66,7 @@ static const case_spec specs[] = {
     {.kind = CASE_BNB4, .M = 20, .K = 512, .N = 70, .block = 64, .quant_type = 0},
     {.kind = CASE_BNB4, .M = 33, .K = 600, .N = 30, .block = 128, .quant_type = 1},
 };
+/* clang-format on */
 enum { SPECS = sizeof specs / sizeof *specs };
 
 static void check_case(test_case *c, const nib_cpu_row *row, size_t threads)
@@ -73,7 +75,8 @@ static void check_case(test_case *c, const nib_cpu_row *row, size_t threads)
     const bool intact = case_solve(c, row, threads);
     const double error = case_error(c);
     if (!intact || !(error <= 1))
-        print_error("%s, %s: error %g of the bound, guards %s\n", row->name, case_text(&c->spec, text, sizeof text), error,
+        print_error("%s, %s: error %g of the bound, guards %s\n", row->name,
+                    case_text(&c->spec, text, sizeof text), error,
                     intact ? "intact" : "OVERWRITTEN");
     assert_true(intact);
     assert_true(error <= 1);
@@ -90,7 +93,7 @@ static void test_shapes(void **state)
             test_case c;
             case_make(&c, &spec);
             FOR_EACH_ROW(row)
-                check_case(&c, row, 1);
+            check_case(&c, row, 1);
             case_free(&c);
         }
     }
@@ -122,7 +125,7 @@ static void test_random_shapes(void **state)
         test_case c;
         case_make(&c, &spec);
         FOR_EACH_ROW(row)
-            check_case(&c, row, 1);
+        check_case(&c, row, 1);
         case_free(&c);
     }
 }
@@ -147,14 +150,16 @@ static void test_threads_do_not_matter(void **state)
         case_spec spec = specs[i];
         spec.seed = 7;
         case_make(&c, &spec);
-        FOR_EACH_ROW(row) {
+        FOR_EACH_ROW(row)
+        {
             unsigned char *one[4];
             assert_true(case_solve(&c, row, 1));
             copy_outputs(&c, one);
             for (size_t threads = 2; threads <= 5; threads += 3) {
                 assert_true(case_solve(&c, row, threads));
                 for (size_t o = 0; o < c.outputs; o++)
-                    assert_memory_equal(one[o], c.arrays[c.output_array[o]].data, c.arrays[c.output_array[o]].bytes);
+                    assert_memory_equal(one[o], c.arrays[c.output_array[o]].data,
+                                        c.arrays[c.output_array[o]].bytes);
             }
             for (size_t o = 0; o < c.outputs; o++)
                 free(one[o]);
@@ -174,7 +179,7 @@ static void test_alignment_does_not_matter(void **state)
             test_case c;
             case_make(&c, &spec);
             FOR_EACH_ROW(row)
-                check_case(&c, row, 1);
+            check_case(&c, row, 1);
             case_free(&c);
         }
     }
@@ -187,7 +192,7 @@ static void test_no_rows(void **state)
     test_case c;
     case_make(&c, &spec);
     FOR_EACH_ROW(row)
-        assert_true(case_solve(&c, row, 2));
+    assert_true(case_solve(&c, row, 2));
     case_free(&c);
 }
 
@@ -213,14 +218,20 @@ static void test_nonfinite_activations(void **state)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (size_t v = 0; v < 3; v++) {
             for (int kind = CASE_MLP; kind <= CASE_BNB4; kind++) {
-                const case_spec spec = {.kind = (case_kind)kind, .M = rows[r], .K = 150, .N = 45, .block = 32,
-                                        .quant_type = 1, .half = v % 2, .seed = (unsigned)(r + v)};
+                const case_spec spec = {.kind = (case_kind)kind,
+                                        .M = rows[r],
+                                        .K = 150,
+                                        .N = 45,
+                                        .block = 32,
+                                        .quant_type = 1,
+                                        .half = v % 2,
+                                        .seed = (unsigned)(r + v)};
                 test_case c;
                 case_make(&c, &spec);
                 put_float(c.problem.a, spec.half, (rows[r] - 1) * spec.K + 77, specials[v]);
                 case_reference(&c);
                 FOR_EACH_ROW(row)
-                    check_case(&c, row, 1);
+                check_case(&c, row, 1);
                 case_free(&c);
             }
         }
@@ -235,33 +246,42 @@ static void test_awkward_scales(void **state)
     const size_t rows[] = {1, 3, 21};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (size_t v = 0; v < 4; v++) {
-            const case_spec spec = {.kind = CASE_QKV, .M = rows[r], .K = 150, .N = 45, .Nkv = 10, .block = 32,
-                                    .norm = true, .half = v % 2, .seed = (unsigned)(r + v)};
+            const case_spec spec = {.kind = CASE_QKV,
+                                    .M = rows[r],
+                                    .K = 150,
+                                    .N = 45,
+                                    .Nkv = 10,
+                                    .block = 32,
+                                    .norm = true,
+                                    .half = v % 2,
+                                    .seed = (unsigned)(r + v)};
             test_case c;
             case_make(&c, &spec);
             for (size_t n = 0; n < 45; n += 4)
                 put_float(c.problem.weights[0].scales, spec.half, n * 5 + n % 5, specials[v]);
             case_reference(&c);
             FOR_EACH_ROW(row)
-                check_case(&c, row, 1);
+            check_case(&c, row, 1);
             case_free(&c);
         }
     }
 }
 
-/* Large float32 activations stay float32 (70000 does not fit float16); a float16 result out of range is infinite. */
+/* Large float32 activations stay float32 (70000 does not fit float16); a float16 result out of
+ * range is infinite. */
 static void test_large_values(void **state)
 {
     (void)state;
     for (int half = 0; half < 2; half++) {
-        const case_spec spec = {.kind = CASE_BNB4, .M = 3, .K = 96, .N = 20, .block = 32, .half = half, .seed = 3};
+        const case_spec spec = {
+            .kind = CASE_BNB4, .M = 3, .K = 96, .N = 20, .block = 32, .half = half, .seed = 3};
         test_case c;
         case_make(&c, &spec);
         for (size_t k = 0; k < 96; k++)
             put_float(c.problem.a, half, k, half ? 60000 : 70000);
         case_reference(&c);
         FOR_EACH_ROW(row)
-            check_case(&c, row, 1);
+        check_case(&c, row, 1);
         case_free(&c);
     }
 }
@@ -269,13 +289,15 @@ static void test_large_values(void **state)
 static void test_zero_row_is_zero(void **state)
 {
     (void)state;
-    const case_spec spec = {.kind = CASE_QKV, .M = 2, .K = 64, .N = 20, .Nkv = 20, .block = 32, .norm = true};
+    const case_spec spec = {
+        .kind = CASE_QKV, .M = 2, .K = 64, .N = 20, .Nkv = 20, .block = 32, .norm = true};
     test_case c;
     case_make(&c, &spec);
     for (size_t k = 0; k < 64; k++)
         put_float(c.problem.a, false, k, 0);
     case_reference(&c);
-    FOR_EACH_ROW(row) {
+    FOR_EACH_ROW(row)
+    {
         check_case(&c, row, 1);
         for (size_t n = 0; n < 20; n++)
             assert_true(case_output(&c, 0, n) == 0);
@@ -287,11 +309,17 @@ static void test_zero_row_is_zero(void **state)
 static void test_silu(void **state)
 {
     (void)state;
-    static const float gates[] = {0, 1, -1, 20, -20, 88, -88, 1e4f, -1e4f, INFINITY, -INFINITY, NAN, 1e-30f, -87.3f, -103};
+    static const float gates[] = {0,     1,        -1,        20,  -20,    88,     -88, 1e4f,
+                                  -1e4f, INFINITY, -INFINITY, NAN, 1e-30f, -87.3f, -103};
     enum { N = sizeof gates / sizeof *gates };
     const size_t rows[] = {1, 12};
     for (size_t r = 0; r < 2; r++) {
-        const case_spec spec = {.kind = CASE_MLP, .M = rows[r], .K = 32, .N = N, .block = 32, .gate_bias = true,
+        const case_spec spec = {.kind = CASE_MLP,
+                                .M = rows[r],
+                                .K = 32,
+                                .N = N,
+                                .block = 32,
+                                .gate_bias = true,
                                 .up_bias = true};
         test_case c;
         case_make(&c, &spec);
@@ -301,10 +329,12 @@ static void test_silu(void **state)
             put_float(c.problem.bias[0], false, n, gates[n]);
             put_float(c.problem.bias[1], false, n, 1);
         }
-        FOR_EACH_ROW(row) {
+        FOR_EACH_ROW(row)
+        {
             assert_true(case_solve(&c, row, 1));
             for (size_t n = 0; n < N; n++) {
-                const double x = (double)gates[n], should = x / (1 + exp(-x)), is = case_output(&c, 0, n);
+                const double x = (double)gates[n], should = x / (1 + exp(-x)),
+                             is = case_output(&c, 0, n);
                 if (isnan(should))
                     assert_true(isnan(is));
                 else
@@ -317,12 +347,14 @@ static void test_silu(void **state)
 
 /* ---- int8 activations ---- */
 
-/* A value that lies between two integers may be rounded either way, because the float32 norm is not exactly the float64
- * one. So this asks for a small error against the float64 model of the quantization, and for agreement with the scalar
- * row within the same allowance: one step of one activation. */
+/* A value that lies between two integers may be rounded either way, because the float32 norm is not
+ * exactly the float64 one. So this asks for a small error against the float64 model of the
+ * quantization, and for agreement with the scalar row within the same allowance: one step of one
+ * activation. */
 static void test_int8(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const case_spec int8_specs[] = {
         {.kind = CASE_QKV, .M = 1, .K = 21, .N = 5, .Nkv = 3, .block = 32, .norm = true},
         {.kind = CASE_QKV, .M = 1, .K = 576, .N = 96, .Nkv = 32, .block = 32, .norm = true},
@@ -334,6 +366,7 @@ static void test_int8(void **state)
         {.kind = CASE_QKV, .M = 19, .K = 600, .N = 33, .Nkv = 65, .block = 256, .norm = true},
         {.kind = CASE_QKV, .M = 13, .K = 65, .N = 16, .Nkv = 1, .block = 64, .norm = true},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof int8_specs / sizeof *int8_specs; i++) {
         for (int half = 0; half < 2; half++) {
             case_spec spec = int8_specs[i];
@@ -342,14 +375,16 @@ static void test_int8(void **state)
             spec.seed = (unsigned)i;
             test_case c;
             case_make(&c, &spec);
-            FOR_EACH_ROW(row) {
+            FOR_EACH_ROW(row)
+            {
                 char text[256];
                 const nib_cpu_method method = nib_cpu_choose_method(&c.problem, row);
                 assert_true(method.int8);
                 const bool intact = case_solve(&c, row, 1);
                 const double error = case_error(&c), allowed = spec.norm ? 300 : 1;
                 if (!intact || !(error <= allowed))
-                    print_error("%s, %s: error %g of the bound\n", row->name, case_text(&spec, text, sizeof text), error);
+                    print_error("%s, %s: error %g of the bound\n", row->name,
+                                case_text(&spec, text, sizeof text), error);
                 assert_true(intact);
                 assert_true(error <= allowed);
             }
@@ -364,16 +399,18 @@ static void test_int8_awkward(void **state)
     (void)state;
     const size_t rows[] = {2, 15};
     for (size_t r = 0; r < 2; r++) {
-        case_spec spec = {.kind = CASE_MLP, .M = rows[r], .K = 96, .N = 20, .block = 32, .int8 = true};
+        case_spec spec = {
+            .kind = CASE_MLP, .M = rows[r], .K = 96, .N = 20, .block = 32, .int8 = true};
         test_case c;
         case_make(&c, &spec);
         for (size_t k = 0; k < 64; k++)
             put_float(c.problem.a, false, k, 0);
         case_reference(&c);
         FOR_EACH_ROW(row)
-            check_case(&c, row, 1);
+        check_case(&c, row, 1);
         put_float(c.problem.a, false, 96 + 40, INFINITY);
-        FOR_EACH_ROW(row) {
+        FOR_EACH_ROW(row)
+        {
             assert_true(case_solve(&c, row, 1));
             for (size_t i = 0; i < 20 * rows[r]; i++)
                 assert_int_equal(isnan(case_output(&c, 0, i)), i / 20 == 1);
@@ -382,16 +419,18 @@ static void test_int8_awkward(void **state)
     }
 }
 
-/* What the quantization costs against exact activations, as docs/performance.md states it: below 2 % of the largest
- * output for activations without outliers. */
+/* What the quantization costs against exact activations, as docs/performance.md states it: below 2
+ * % of the largest output for activations without outliers. */
 static void test_int8_is_close(void **state)
 {
     (void)state;
-    case_spec spec = {.kind = CASE_QKV, .M = 3, .K = 1024, .N = 64, .Nkv = 32, .block = 32, .norm = true};
+    case_spec spec = {
+        .kind = CASE_QKV, .M = 3, .K = 1024, .N = 64, .Nkv = 32, .block = 32, .norm = true};
     test_case c;
     case_make(&c, &spec);
     c.problem.int8 = true;
-    FOR_EACH_ROW(row) {
+    FOR_EACH_ROW(row)
+    {
         assert_true(case_solve(&c, row, 1));
         const double error = case_error(&c) * 1e-5;
         assert_true(error > 1e-4 && error < 2e-2);
@@ -399,7 +438,8 @@ static void test_int8_is_close(void **state)
     case_free(&c);
 }
 
-/* Weights that the int8 kernels do not take are multiplied in float32, and never the other way round. */
+/* Weights that the int8 kernels do not take are multiplied in float32, and never the other way
+ * round. */
 static void test_int8_choice(void **state)
 {
     (void)state;
@@ -409,18 +449,24 @@ static void test_int8_choice(void **state)
         size_t block;
         bool int8, expected;
     } choices[] = {
-        {CASE_MLP, 4, 32, true, true},    {CASE_MLP, 4, 32, false, false}, {CASE_MLP, 4, 16, true, false},
-        {CASE_MLP, 2, 32, true, false},   {CASE_MLP, 8, 32, true, false},  {CASE_BNB4, 4, 32, true, false},
+        {CASE_MLP, 4, 32, true, true},   {CASE_MLP, 4, 32, false, false},
+        {CASE_MLP, 4, 16, true, false},  {CASE_MLP, 2, 32, true, false},
+        {CASE_MLP, 8, 32, true, false},  {CASE_BNB4, 4, 32, true, false},
         {CASE_MLP, 4, 512, true, false},
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         for (size_t M = 1; M < 20; M += 18) {
-            const case_spec spec = {.kind = choices[i].kind, .M = M, .K = 128, .N = 8, .bits = choices[i].bits,
-                                    .block = choices[i].block, .int8 = choices[i].int8};
+            const case_spec spec = {.kind = choices[i].kind,
+                                    .M = M,
+                                    .K = 128,
+                                    .N = 8,
+                                    .bits = choices[i].bits,
+                                    .block = choices[i].block,
+                                    .int8 = choices[i].int8};
             test_case c;
             case_make(&c, &spec);
             FOR_EACH_ROW(row)
-                assert_int_equal(nib_cpu_choose_method(&c.problem, row).int8, choices[i].expected);
+            assert_int_equal(nib_cpu_choose_method(&c.problem, row).int8, choices[i].expected);
             case_free(&c);
         }
     }
@@ -435,11 +481,13 @@ static void test_dequantize_bits(void **state)
     enum { K = 203, N = 3 };
     for (int bits = 2; bits <= 8; bits *= 2) {
         for (int half = 0; half < 2; half++) {
-            const case_spec spec = {.kind = CASE_MLP, .M = 1, .K = K, .N = N, .bits = bits, .block = 32, .half = half};
+            const case_spec spec = {
+                .kind = CASE_MLP, .M = 1, .K = K, .N = N, .bits = bits, .block = 32, .half = half};
             test_case c;
             case_make(&c, &spec);
             float truth[K], values[K];
-            FOR_EACH_ROW(row) {
+            FOR_EACH_ROW(row)
+            {
                 for (size_t n = 0; n < N; n++) {
                     nib_scalar_dequantize(&c.problem.weights[0], n, 0, K, truth);
                     for (size_t k0 = 0; k0 < K; k0 += 37) {
@@ -460,12 +508,18 @@ static void test_dequantize_crossing(void **state)
     enum { K = 203, N = 5 };
     for (size_t block = 16; block <= 512; block *= 2) {
         for (int half = 0; half < 2; half++) {
-            const case_spec spec = {.kind = CASE_BNB4, .M = 1, .K = K, .N = N, .block = block, .half = half,
+            const case_spec spec = {.kind = CASE_BNB4,
+                                    .M = 1,
+                                    .K = K,
+                                    .N = N,
+                                    .block = block,
+                                    .half = half,
                                     .quant_type = half};
             test_case c;
             case_make(&c, &spec);
             float truth[K], values[K];
-            FOR_EACH_ROW(row) {
+            FOR_EACH_ROW(row)
+            {
                 for (size_t n = 0; n < N; n++) {
                     nib_scalar_dequantize(&c.problem.weights[0], n, 0, K, truth);
                     for (size_t k0 = 0; k0 < K; k0 += 13) {
@@ -490,7 +544,8 @@ static void test_codebooks(void **state)
         nib_cpu_weights w = nib_cpu_bnb4(1, 16, type, 16, false);
         w.codes = codes;
         w.scales = &one;
-        FOR_EACH_ROW(row) {
+        FOR_EACH_ROW(row)
+        {
             float values[16];
             row->dequantize(&w, 0, 0, 16, values);
             assert_memory_equal(values, nib_bnb4_codebook(type), sizeof values);
@@ -517,7 +572,8 @@ static void test_table(void **state)
         if (runs(row))
             print_message("RAN: kernel row %s\n", row->name);
         else
-            print_message("NOT RUN: kernel row %s, which this processor does not have\n", row->name);
+            print_message("NOT RUN: kernel row %s, which this processor does not have\n",
+                          row->name);
     }
 }
 

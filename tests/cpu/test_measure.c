@@ -53,8 +53,8 @@ static nib_device *open_cpu(const char *isa)
     return device;
 }
 
-/* Any machine of this century reads 10 MB and does 10 million operations in a second, and none a hundred
- * thousand times as much as a good server. */
+/* Any machine of this century reads 10 MB and does 10 million operations in a second, and none a
+ * hundred thousand times as much as a good server. */
 static void ceilings_are_plausible(void **state)
 {
     (void)state;
@@ -94,7 +94,8 @@ static void runs_are_timed(void **state)
     const nib_request request = {
         .tensors = tensors, .tensor_count = 3, .attributes = attributes, .attribute_count = 4};
     assert_int_equal(nib_package_load(context, PACKAGE, NULL, &package, &error), NIB_OK);
-    assert_int_equal(nib_plan_create(package, &request, nib_device_caps(device), &plan, &error), NIB_OK);
+    assert_int_equal(nib_plan_create(package, &request, nib_device_caps(device), &plan, &error),
+                     NIB_OK);
     assert_int_equal(nib_call_prepare(device, plan, NULL, &call, &error), NIB_OK);
     assert_int_equal(nib_call_time(call, 3, &timing, &error), NIB_REQUEST); /* nothing is bound */
     for (size_t i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPU as a backend: open chooses a kernel row and threads, prepare turns a plan into a problem with its scratch
- * memory, run fills in the pointers and solves it.
+ * The CPU as a backend: open chooses a kernel row and threads, prepare turns a plan into a problem
+ * with its scratch memory, run fills in the pointers and solves it.
  */
 #include "backend/backend.h"
 
@@ -29,7 +29,8 @@ typedef struct cpu_call {
     nib_cpu_workspace space;
 } cpu_call;
 
-static nib_status choose_row(cpu_device *device, const nib_device_options *options, nib_error *error)
+static nib_status choose_row(cpu_device *device, const nib_device_options *options,
+                             nib_error *error)
 {
     const char *isa = options->isa ? options->isa : getenv("NIBBLE_ISA");
     if (isa && !*isa)
@@ -39,11 +40,12 @@ static nib_status choose_row(cpu_device *device, const nib_device_options *optio
         return NIB_OK;
     char known[256];
     nib_cpu_list_rows(known, sizeof known);
-    return nib_fail(error, NIB_INVALID_ARGUMENT, "there is no kernel row \"%s\"; there are %s", isa, known);
+    return nib_fail(error, NIB_INVALID_ARGUMENT, "there is no kernel row \"%s\"; there are %s", isa,
+                    known);
 }
 
-/* Planning for the CPU should fail only for what a contract says about tensors and attributes, so the limits are those
- * of a generous GPU. */
+/* Planning for the CPU should fail only for what a contract says about tensors and attributes, so
+ * the limits are those of a generous GPU. */
 static nib_status describe_caps(cpu_device *device, nib_error *error)
 {
     static const struct {
@@ -76,17 +78,19 @@ static void close_device(nib_device *common)
     nib_release(&common->context->allocator, device, 1, sizeof *device);
 }
 
-static nib_status fill_device(cpu_device *device, const nib_device_options *options, nib_error *error)
+static nib_status fill_device(cpu_device *device, const nib_device_options *options,
+                              nib_error *error)
 {
     NIB_TRY(choose_row(device, options, error));
     NIB_TRY(nib_cpu_pool_open(&device->pool, options, error));
-    snprintf(device->common.description, sizeof device->common.description, "cpu: %s, %zu thread%s%s", device->row->name,
-             device->pool.lanes, device->pool.lanes == 1 ? "" : "s", device->pool.parallel_for ? " of the caller" : "");
+    snprintf(device->common.description, sizeof device->common.description,
+             "cpu: %s, %zu thread%s%s", device->row->name, device->pool.lanes,
+             device->pool.lanes == 1 ? "" : "s", device->pool.parallel_for ? " of the caller" : "");
     return describe_caps(device, error);
 }
 
-static nib_status open_device(nib_context *context, const nib_device_options *options, nib_device **out,
-                              nib_error *error)
+static nib_status open_device(nib_context *context, const nib_device_options *options,
+                              nib_device **out, nib_error *error)
 {
     cpu_device *device = nib_allocate(&context->allocator, 1, sizeof *device);
     if (!device)
@@ -111,24 +115,26 @@ static void release_call(nib_call *common)
     nib_call_release_common(common, sizeof *call);
 }
 
-static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_plan *plan, nib_error *error)
+static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_plan *plan,
+                            nib_error *error)
 {
     nib_cpu_statement statement;
     NIB_TRY(nib_cpu_match(plan, &statement, error));
     call->problem = statement.problem;
     call->problem.int8 = statement.accuracy_level == 4; /* the caller's choice, and nobody else's */
     call->slots = statement.slots;
-    NIB_TRY(nib_cpu_workspace_make(&call->space, &device->common.context->allocator, device->row, &device->pool,
-                                   &call->problem, error));
+    NIB_TRY(nib_cpu_workspace_make(&call->space, &device->common.context->allocator, device->row,
+                                   &device->pool, &call->problem, error));
     const nib_cpu_method method = nib_cpu_choose_method(&call->problem, device->row);
     snprintf(call->common.description, sizeof call->common.description,
-             "%s; %s of %zu row%s, weights used in place, %zu bytes of scratch", device->common.description,
-             nib_cpu_method_text(&method), call->problem.M, call->problem.M == 1 ? "" : "s", call->space.bytes);
+             "%s; %s of %zu row%s, weights used in place, %zu bytes of scratch",
+             device->common.description, nib_cpu_method_text(&method), call->problem.M,
+             call->problem.M == 1 ? "" : "s", call->space.bytes);
     return NIB_OK;
 }
 
-static nib_status prepare_call(nib_device *common, const nib_plan *plan, const nib_call_options *options,
-                               nib_call **out, nib_error *error)
+static nib_status prepare_call(nib_device *common, const nib_plan *plan,
+                               const nib_call_options *options, nib_call **out, nib_error *error)
 {
     (void)options;
     nib_call *base;
@@ -180,7 +186,8 @@ static nib_status list_devices(nib_context *context, char **text, nib_error *err
     const unsigned bits = nib_cpu_detect();
     nib_buf out;
     nib_buf_init(&out, &context->allocator, 0);
-    nib_buf_printf(&out, "[\n {\"backend\": \"cpu\", \"name\": \"cpu\", \"kind\": \"cpu\", \"rows\": [");
+    nib_buf_printf(&out,
+                   "[\n {\"backend\": \"cpu\", \"name\": \"cpu\", \"kind\": \"cpu\", \"rows\": [");
     for (size_t i = 0; i < nib_cpu_row_count; i++) {
         const nib_cpu_row *row = nib_cpu_rows[i];
         nib_buf_printf(&out, "%s{\"name\": \"%s\", \"available\": %s}", i ? ", " : "", row->name,
@@ -193,7 +200,8 @@ static nib_status list_devices(nib_context *context, char **text, nib_error *err
 static nib_status measure_ceilings(nib_device *common, nib_ceilings *out, nib_error *error)
 {
     const cpu_device *device = (const cpu_device *)common;
-    return nib_cpu_measure_ceilings(&common->context->allocator, device->row, &device->pool, out, error);
+    return nib_cpu_measure_ceilings(&common->context->allocator, device->row, &device->pool, out,
+                                    error);
 }
 
 const nib_backend nib_backend_cpu = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ceilings of a roofline: how fast all threads together read memory, and how fast they multiply and add. Each
- * instruction set has a loop of its own, so that what is measured is what the chosen kernel row could reach. This file is
- * compiled with contraction of a * b + c into one instruction.
+ * The ceilings of a roofline: how fast all threads together read memory, and how fast they multiply
+ * and add. Each instruction set has a loop of its own, so that what is measured is what the chosen
+ * kernel row could reach. This file is compiled with contraction of a * b + c into one instruction.
  */
 #include "ceiling.h"
 
@@ -19,21 +19,21 @@ enum { SUMS = 10, FMA_ROUNDS = 1 << 21, ATTEMPTS = 5 };
 /* Returns a value that depends on every step, so that none can be left out. */
 typedef float (*fma_loop)(size_t rounds, float factor);
 
-#define DEFINE_FMA_LOOP(name, attribute, lanes)                                                                        \
-    attribute static float name(size_t rounds, float factor)                                                           \
-    {                                                                                                                  \
-        typedef float vec __attribute__((vector_size((lanes) * sizeof(float))));                                       \
-        vec sum[SUMS];                                                                                                 \
-        for (int i = 0; i < SUMS; i++)                                                                                 \
-            sum[i] = (vec){0} + (float)i;                                                                              \
-        const vec a = (vec){0} + factor, b = (vec){0} + 0.25f;                                                         \
-        for (size_t r = 0; r < rounds; r++) {                                                                          \
-            for (int i = 0; i < SUMS; i++)                                                                             \
-                sum[i] = sum[i] * a + b;                                                                               \
-        }                                                                                                              \
-        for (int i = 1; i < SUMS; i++)                                                                                 \
-            sum[0] += sum[i];                                                                                          \
-        return sum[0][0] + sum[0][(lanes) - 1];                                                                        \
+#define DEFINE_FMA_LOOP(name, attribute, lanes)                                                    \
+    attribute static float name(size_t rounds, float factor)                                       \
+    {                                                                                              \
+        typedef float vec __attribute__((vector_size((lanes) * sizeof(float))));                   \
+        vec sum[SUMS];                                                                             \
+        for (int i = 0; i < SUMS; i++)                                                             \
+            sum[i] = (vec){0} + (float)i;                                                          \
+        const vec a = (vec){0} + factor, b = (vec){0} + 0.25f;                                     \
+        for (size_t r = 0; r < rounds; r++) {                                                      \
+            for (int i = 0; i < SUMS; i++)                                                         \
+                sum[i] = sum[i] * a + b;                                                           \
+        }                                                                                          \
+        for (int i = 1; i < SUMS; i++)                                                             \
+            sum[0] += sum[i];                                                                      \
+        return sum[0][0] + sum[0][(lanes)-1];                                                      \
     }
 
 DEFINE_FMA_LOOP(fma_plain, , 4)
@@ -63,7 +63,8 @@ static const fma_row fma_rows[] = {
     {0, fma_plain, 4},
 };
 
-/* The loop for what the kernel row may use: AVX-VNNI and the like come with the plain set below them. */
+/* The loop for what the kernel row may use: AVX-VNNI and the like come with the plain set below
+ * them. */
 static const fma_row *choose_fma(const nib_cpu_row *row)
 {
     const fma_row *best = fma_rows;
@@ -85,8 +86,8 @@ static void run_fma(void *arg, size_t lane, size_t item)
     work->results[item] = work->row->loop(FMA_ROUNDS, work->factor);
 }
 
-static nib_status measure_flops(const nib_allocator *allocator, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                                double *out, nib_error *error)
+static nib_status measure_flops(const nib_allocator *allocator, const nib_cpu_row *row,
+                                const nib_cpu_pool *pool, double *out, nib_error *error)
 {
     fma_work work = {.row = choose_fma(row), .factor = 0.5f};
     work.results = nib_allocate(allocator, pool->lanes, sizeof *work.results);
@@ -97,7 +98,8 @@ static nib_status measure_flops(const nib_allocator *allocator, const nib_cpu_ro
         const double start = nib_seconds();
         nib_cpu_pool_run(pool, pool->lanes, run_fma, &work);
         const double seconds = nib_seconds() - start;
-        const double flops = 2.0 * SUMS * FMA_ROUNDS * (double)work.row->lanes * (double)pool->lanes;
+        const double flops =
+            2.0 * SUMS * FMA_ROUNDS * (double)work.row->lanes * (double)pool->lanes;
         best = seconds > 0 && flops / seconds > best ? flops / seconds : best;
     }
     *out = best;
@@ -115,7 +117,8 @@ typedef struct read_work {
     uint64_t *sums; /* [PIECES] */
 } read_work;
 
-/* Written first by the thread that will likely read it: on a machine with several memories it then lies near. */
+/* Written first by the thread that will likely read it: on a machine with several memories it then
+ * lies near. */
 static void touch_piece(void *arg, size_t lane, size_t item)
 {
     const read_work *work = arg;
@@ -149,10 +152,11 @@ static double time_reads(const nib_cpu_pool *pool, read_work *work)
     return best;
 }
 
-static nib_status measure_bandwidth(const nib_allocator *allocator, const nib_cpu_pool *pool, double *out,
-                                    nib_error *error)
+static nib_status measure_bandwidth(const nib_allocator *allocator, const nib_cpu_pool *pool,
+                                    double *out, nib_error *error)
 {
-    read_work work = {.words = nib_allocate(allocator, READ_BYTES, 1), .sums = nib_allocate(allocator, PIECES, 8)};
+    read_work work = {.words = nib_allocate(allocator, READ_BYTES, 1),
+                      .sums = nib_allocate(allocator, PIECES, 8)};
     nib_status status = NIB_OK;
     if (work.words && work.sums)
         *out = time_reads(pool, &work);
@@ -163,8 +167,8 @@ static nib_status measure_bandwidth(const nib_allocator *allocator, const nib_cp
     return status;
 }
 
-nib_status nib_cpu_measure_ceilings(const nib_allocator *allocator, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                                    nib_ceilings *out, nib_error *error)
+nib_status nib_cpu_measure_ceilings(const nib_allocator *allocator, const nib_cpu_row *row,
+                                    const nib_cpu_pool *pool, nib_ceilings *out, nib_error *error)
 {
     *out = (nib_ceilings){0};
     NIB_TRY(measure_bandwidth(allocator, pool, &out->bytes_per_second, error));

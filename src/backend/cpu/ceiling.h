@@ -5,8 +5,9 @@
 #include "kernels/kernels.h"
 #include "pool.h"
 
-/* Measure what memory and multiply-add units give, with the instructions that `row` may use. errors: OUT_OF_MEMORY */
-nib_status nib_cpu_measure_ceilings(const nib_allocator *allocator, const nib_cpu_row *row, const nib_cpu_pool *pool,
-                                    nib_ceilings *out, nib_error *error);
+/* Measure what memory and multiply-add units give, with the instructions that `row` may use.
+ * errors: OUT_OF_MEMORY */
+nib_status nib_cpu_measure_ceilings(const nib_allocator *allocator, const nib_cpu_row *row,
+                                    const nib_cpu_pool *pool, nib_ceilings *out, nib_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decode: 1 to 8 activation rows. The activations are made once, then one parallel loop goes over chunks of weight rows
- * of all matrices.
+ * Decode: 1 to 8 activation rows. The activations are made once, then one parallel loop goes over
+ * chunks of weight rows of all matrices.
  */
 #include <math.h>
 
@@ -15,9 +15,9 @@ typedef struct decode_job {
     const nib_cpu_row *row;
     const nib_cpu_method *method;
     const nib_cpu_workspace *space;
-    bool has_nan[NIB_CPU_DECODE_ROWS];        /* of each activation row */
-    size_t chunks[NIB_CPU_MAX_WEIGHTS];       /* of each matrix that is iterated */
-    size_t outputs;                           /* matrices that are iterated: gate and up go together */
+    bool has_nan[NIB_CPU_DECODE_ROWS];  /* of each activation row */
+    size_t chunks[NIB_CPU_MAX_WEIGHTS]; /* of each matrix that is iterated */
+    size_t outputs;                     /* matrices that are iterated: gate and up go together */
 } decode_job;
 
 static bool any_nan(const float *x, size_t count)
@@ -40,9 +40,11 @@ static void make_activations(decode_job *job)
     job->method->gemv->arrange(&p->weights[0], x, p->M, job->space->packed);
 }
 
-/* Kernels may apply a scale to the sum of its block. That differs from the truth when a scale or an activation is not
- * finite, and always shows as a sum that is not finite: such a sum is done again the plain way. */
-static void repair(const decode_job *job, const nib_cpu_weights *w, size_t n0, size_t count, float *y)
+/* Kernels may apply a scale to the sum of its block. That differs from the truth when a scale or an
+ * activation is not finite, and always shows as a sum that is not finite: such a sum is done again
+ * the plain way. */
+static void repair(const decode_job *job, const nib_cpu_weights *w, size_t n0, size_t count,
+                   float *y)
 {
     for (size_t m = 0; m < job->problem->M; m++) {
         if (job->has_nan[m])
@@ -54,7 +56,8 @@ static void repair(const decode_job *job, const nib_cpu_weights *w, size_t n0, s
     }
 }
 
-static void multiply(const decode_job *job, const nib_cpu_weights *w, size_t n0, size_t count, float *y)
+static void multiply(const decode_job *job, const nib_cpu_weights *w, size_t n0, size_t count,
+                     float *y)
 {
     job->method->gemv->decode(w, job->space->packed, job->problem->M, n0, n0 + count, y, CHUNK);
     if (!job->method->int8)
@@ -77,17 +80,21 @@ static void decode_chunk(void *arg, size_t lane, size_t item)
     if (p->gated)
         multiply(job, &p->weights[1], n0, count, up);
     for (size_t m = 0; m < p->M; m++)
-        nib_cpu_store_row(p, job->row, which, m, n0, y + m * CHUNK, p->gated ? up + m * CHUNK : NULL, count);
+        nib_cpu_store_row(p, job->row, which, m, n0, y + m * CHUNK,
+                          p->gated ? up + m * CHUNK : NULL, count);
 }
 
-bool nib_cpu_decode_sizes(const nib_cpu_problem *p, const nib_cpu_method *method, nib_cpu_sizes *sizes)
+bool nib_cpu_decode_sizes(const nib_cpu_problem *p, const nib_cpu_method *method,
+                          nib_cpu_sizes *sizes)
 {
-    return nib_size_mul(p->M, p->K, &sizes->x) && nib_size_mul(sizes->x, sizeof(float), &sizes->x) &&
+    return nib_size_mul(p->M, p->K, &sizes->x) &&
+           nib_size_mul(sizes->x, sizeof(float), &sizes->x) &&
            nib_size_mul(p->M, method->gemv->arranged_bytes(&p->weights[0]), &sizes->packed);
 }
 
-void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row, const nib_cpu_method *method,
-                    const nib_cpu_pool *pool, const nib_cpu_workspace *space)
+void nib_cpu_decode(const nib_cpu_problem *problem, const nib_cpu_row *row,
+                    const nib_cpu_method *method, const nib_cpu_pool *pool,
+                    const nib_cpu_workspace *space)
 {
     decode_job job = {.problem = problem, .row = row, .method = method, .space = space};
     job.outputs = problem->gated ? 1 : problem->weight_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which instruction sets may be used. A CPUID bit alone is not enough: the operating system must save the wider
- * registers (XGETBV), and Linux gives AMX tile data only to a process that asked. Built without instruction set flags.
+ * Which instruction sets may be used. A CPUID bit alone is not enough: the operating system must
+ * save the wider registers (XGETBV). Built without instruction set flags.
  */
 #include "detect.h"
 
@@ -10,16 +10,11 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stddef.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 /* XCR0 state components. */
 enum {
-    STATE_YMM = 0x6,    /* SSE and AVX */
-    STATE_ZMM = 0xe6,   /* and opmask, upper halves, upper registers */
-    STATE_TILE = 0x60000
+    STATE_YMM = 0x6,  /* SSE and AVX */
+    STATE_ZMM = 0xe6, /* and opmask, upper halves, upper registers */
 };
 
 typedef struct cpuid_leaf {
@@ -43,16 +38,6 @@ static unsigned read_xcr0(void)
     return low;
 }
 
-static int may_use_tiles(void)
-{
-#if defined(__linux__) && defined(SYS_arch_prctl)
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
-#else
-    return 0;
-#endif
-}
-
 static int has(unsigned reg, unsigned mask)
 {
     return (reg & mask) == mask;
@@ -60,12 +45,11 @@ static int has(unsigned reg, unsigned mask)
 
 unsigned nib_cpu_detect(void)
 {
-    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                 /* 1.ecx */
-    enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30 };        /* 7.0.ebx */
-    enum { AVX512_VNNI = 1 << 11 };                                                           /* 7.0.ecx */
-    enum { AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25 };                                          /* 7.0.edx */
-    enum { AVX_VNNI = 1 << 4 };                                                               /* 7.1.eax */
-    const unsigned AVX512VL = 1u << 31;                                                       /* 7.0.ebx */
+    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };          /* 1.ecx */
+    enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30 }; /* 7.0.ebx */
+    enum { AVX512_VNNI = 1 << 11 };                                                    /* 7.0.ecx */
+    enum { AVX_VNNI = 1 << 4 };                                                        /* 7.1.eax */
+    const unsigned AVX512VL = 1u << 31;                                                /* 7.0.ebx */
     const cpuid_leaf basic = read_leaf(1, 0), wide = read_leaf(7, 0);
     const cpuid_leaf more = wide.a >= 1 ? read_leaf(7, 1) : (cpuid_leaf){0};
     if (!has(basic.c, OSXSAVE))
@@ -77,13 +61,12 @@ unsigned nib_cpu_detect(void)
         if (has(more.a, AVX_VNNI))
             bits |= NIB_CPU_AVX_VNNI;
     }
-    if ((bits & NIB_CPU_AVX2) && has(state, STATE_ZMM) && has(wide.b, AVX512F | AVX512DQ | AVX512BW | AVX512VL)) {
+    if ((bits & NIB_CPU_AVX2) && has(state, STATE_ZMM) &&
+        has(wide.b, AVX512F | AVX512DQ | AVX512BW | AVX512VL)) {
         bits |= NIB_CPU_AVX512;
         if (has(wide.c, AVX512_VNNI))
             bits |= NIB_CPU_AVX512_VNNI;
     }
-    if ((bits & NIB_CPU_AVX512) && has(state, STATE_TILE) && has(wide.d, AMX_TILE | AMX_INT8) && may_use_tiles())
-        bits |= NIB_CPU_AMX_INT8;
     return bits;
 }
 

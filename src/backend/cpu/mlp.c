@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * com.microsoft.MatMulNBitsMlp: Y = silu(X gate + gate_bias) * (X up + up_bias), where X is A, RMSNorm(A) or
- * RMSNorm(A + skip). Source: the operator's specification in ONNX Runtime's ContribOperators.md.
+ * com.microsoft.MatMulNBitsMlp: Y = silu(X gate + gate_bias) * (X up + up_bias), where X is A,
+ * RMSNorm(A) or RMSNorm(A + skip). Source: the operator's specification in ONNX Runtime's
+ * ContribOperators.md.
  */
 #include <string.h>
 
@@ -15,7 +16,8 @@ static nib_status check_activation(const nib_cpu_statement *s, nib_error *error)
     if (!activation)
         return nib_fail(error, NIB_REQUEST, "attribute activation is missing");
     if (strcmp(activation, "silu") != 0)
-        return nib_fail(error, NIB_REQUEST, "attribute activation is \"%s\": it must be \"silu\"", activation);
+        return nib_fail(error, NIB_REQUEST, "attribute activation is \"%s\": it must be \"silu\"",
+                        activation);
     return NIB_OK;
 }
 

@@ -27,12 +27,14 @@ static size_t count_cores(void)
 #endif
 }
 
-nib_status nib_cpu_pool_open(nib_cpu_pool *pool, const nib_device_options *options, nib_error *error)
+nib_status nib_cpu_pool_open(nib_cpu_pool *pool, const nib_device_options *options,
+                             nib_error *error)
 {
     enum { MAX_LANES = 1024 };
     *pool = (nib_cpu_pool){.lanes = options->threads ? options->threads : count_cores()};
     if (pool->lanes > MAX_LANES)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "%zu threads asked for; at most %d", pool->lanes, MAX_LANES);
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "%zu threads asked for; at most %d",
+                        pool->lanes, MAX_LANES);
     if (options->parallel_for) {
         pool->parallel_for = options->parallel_for;
         pool->user = options->parallel_user;
@@ -45,8 +47,10 @@ nib_status nib_cpu_pool_open(nib_cpu_pool *pool, const nib_device_options *optio
     return pool->threads ? NIB_OK : nib_fail_memory(error);
 #else
     if (options->threads > 1)
-        return nib_fail(error, NIB_UNSUPPORTED, "%u threads asked for, but this build has no thread pool: pass a "
-                        "parallel_for, or build with pthreadpool", options->threads);
+        return nib_fail(error, NIB_UNSUPPORTED,
+                        "%u threads asked for, but this build has no thread pool: pass a "
+                        "parallel_for, or build with pthreadpool",
+                        options->threads);
     pool->lanes = 1;
     return NIB_OK;
 #endif
@@ -92,7 +96,8 @@ void nib_cpu_pool_run(const nib_cpu_pool *pool, size_t count, nib_cpu_task task,
     } else {
 #if defined(NIB_HAVE_PTHREADPOOL)
         /* Workers wait in the kernel afterwards instead of spinning. */
-        pthreadpool_parallelize_1d(pool->threads, run_lane, &d, lanes, PTHREADPOOL_FLAG_YIELD_WORKERS);
+        pthreadpool_parallelize_1d(pool->threads, run_lane, &d, lanes,
+                                   PTHREADPOOL_FLAG_YIELD_WORKERS);
 #else
         run_lane(&d, 0);
 #endif

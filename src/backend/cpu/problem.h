@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the three operators have in common: activations, perhaps summed with a residual and normalized, times up to three
- * packed weight matrices. qkv.c, mlp.c and bnb4.c state an operator as a problem; solve.c solves it. No plan, no
- * tensors: a problem is sizes and pointers, so it can be tested and timed by itself.
+ * What the three operators have in common: activations, perhaps summed with a residual and
+ * normalized, times up to three packed weight matrices. qkv.c, mlp.c and bnb4.c state an operator
+ * as a problem; solve.c solves it. No plan, no tensors: a problem is sizes and pointers, so it can
+ * be tested and timed by itself.
  */
 #ifndef NIB_BACKEND_CPU_PROBLEM_H
 #define NIB_BACKEND_CPU_PROBLEM_H
@@ -15,16 +16,17 @@ enum { NIB_CPU_MAX_WEIGHTS = 3 };
 /* All pointers may have any alignment. Outputs must not overlap anything else. */
 typedef struct nib_cpu_problem {
     size_t M, K;
-    bool half;            /* a, skip, gain, residual, biases and outputs are float16, else float32 */
-    const void *a;        /* [M,K] */
-    const void *skip;     /* [M,K], or NULL */
-    const void *gain;     /* [K], or NULL: no normalization (skip is then NULL too) */
-    void *residual;       /* [M,K]: a + skip; NULL: not wanted */
+    bool half;        /* a, skip, gain, residual, biases and outputs are float16, else float32 */
+    const void *a;    /* [M,K] */
+    const void *skip; /* [M,K], or NULL */
+    const void *gain; /* [K], or NULL: no normalization (skip is then NULL too) */
+    void *residual;   /* [M,K]: a + skip; NULL: not wanted */
     double epsilon;
     nib_cpu_weights weights[NIB_CPU_MAX_WEIGHTS];
     size_t weight_count;
-    bool int8;            /* accuracy_level 4: activations may be quantized to int8 by blocks */
-    bool gated;           /* weights 0 and 1 are gate and up: out[0] = silu(gate + bias[0]) * (up + bias[1]) */
+    bool int8; /* accuracy_level 4: activations may be quantized to int8 by blocks */
+    bool
+        gated; /* weights 0 and 1 are gate and up: out[0] = silu(gate + bias[0]) * (up + bias[1]) */
     const void *bias[NIB_CPU_MAX_WEIGHTS]; /* [N], or NULL */
     void *out[NIB_CPU_MAX_WEIGHTS];        /* [M,N] */
 } nib_cpu_problem;
@@ -50,14 +52,15 @@ typedef struct nib_cpu_workspace {
     const nib_allocator *allocator;
     void *memory;
     size_t bytes;
-    float *x;       /* decode: the activations [M,K] */
-    char *packed;   /* the activations as the kernels want them */
-    char *lanes;    /* prefill: scratch of each lane */
+    float *x;     /* decode: the activations [M,K] */
+    char *packed; /* the activations as the kernels want them */
+    char *lanes;  /* prefill: scratch of each lane */
     size_t lane_bytes;
 } nib_cpu_workspace;
 
-nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator, const nib_cpu_row *row,
-                                  const nib_cpu_pool *pool, const nib_cpu_problem *problem, nib_error *error);
+nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator,
+                                  const nib_cpu_row *row, const nib_cpu_pool *pool,
+                                  const nib_cpu_problem *problem, nib_error *error);
 void nib_cpu_workspace_free(nib_cpu_workspace *space);
 
 /* Solve a problem of the sizes that the workspace was made for. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * com.microsoft.MatMulNBitsQkv: Q, K, V = RMSNorm(A + skip, norm_scale) times three nbits matrices; optionally A + skip.
- * Source: the operator's specification in ONNX Runtime's ContribOperators.md.
+ * com.microsoft.MatMulNBitsQkv: Q, K, V = RMSNorm(A + skip, norm_scale) times three nbits matrices;
+ * optionally A + skip. Source: the operator's specification in ONNX Runtime's ContribOperators.md.
  */
 #include "operator.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of kernel rows, best first. Choosing is reading it: the first row whose needs the processor meets.
+ * The table of kernel rows, best first. Choosing is reading it: the first row whose needs the
+ * processor meets.
  */
 #include "rows.h"
 
@@ -9,10 +10,7 @@
 
 const nib_cpu_row *const nib_cpu_rows[] = {
 #if defined(__x86_64__)
-    &nib_cpu_avx512vnni,
-    &nib_cpu_avx512,
-    &nib_cpu_avxvnni,
-    &nib_cpu_avx2,
+    &nib_cpu_avx512vnni, &nib_cpu_avx512, &nib_cpu_avxvnni, &nib_cpu_avx2,
 #elif defined(__aarch64__)
     &nib_cpu_neondot,
 #endif
@@ -39,7 +37,8 @@ void nib_cpu_list_rows(char *out, size_t out_bytes)
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < nib_cpu_row_count && used < out_bytes; i++) {
-        const int n = snprintf(out + used, out_bytes - used, "%s%s", i ? ", " : "", nib_cpu_rows[i]->name);
+        const int n =
+            snprintf(out + used, out_bytes - used, "%s%s", i ? ", " : "", nib_cpu_rows[i]->name);
         used += n > 0 ? (size_t)n : 0;
     }
 }

@@ -12,14 +12,23 @@ enum { ALIGN_BYTES = 64 };
 nib_cpu_weights nib_cpu_nbits(size_t N, size_t K, int bits, size_t block, bool half_scales)
 {
     const size_t blocks = nib_nbits_block_count(K, block);
-    return (nib_cpu_weights){.half_scales = half_scales, .bits = bits, .N = N, .K = K, .block = block,
-                             .blocks = blocks, .row_bytes = blocks * (block * (size_t)bits / 8)};
+    return (nib_cpu_weights){.half_scales = half_scales,
+                             .bits = bits,
+                             .N = N,
+                             .K = K,
+                             .block = block,
+                             .blocks = blocks,
+                             .row_bytes = blocks * (block * (size_t)bits / 8)};
 }
 
 nib_cpu_weights nib_cpu_bnb4(size_t N, size_t K, int quant_type, size_t block, bool half_scales)
 {
-    return (nib_cpu_weights){.half_scales = half_scales, .codebook = nib_bnb4_codebooks[quant_type], .bits = 4,
-                             .N = N, .K = K, .block = block};
+    return (nib_cpu_weights){.half_scales = half_scales,
+                             .codebook = nib_bnb4_codebooks[quant_type],
+                             .bits = 4,
+                             .N = N,
+                             .K = K,
+                             .block = block};
 }
 
 nib_cpu_method nib_cpu_choose_method(const nib_cpu_problem *p, const nib_cpu_row *row)
@@ -48,21 +57,27 @@ const char *nib_cpu_method_text(const nib_cpu_method *method)
 static bool align_sizes(nib_cpu_sizes *sizes, size_t lanes, size_t *bytes)
 {
     size_t all_lanes, sum;
-    return nib_size_align(sizes->x, ALIGN_BYTES, &sizes->x) && nib_size_align(sizes->packed, ALIGN_BYTES, &sizes->packed) &&
-           nib_size_align(sizes->lane, ALIGN_BYTES, &sizes->lane) && nib_size_mul(sizes->lane, lanes, &all_lanes) &&
+    return nib_size_align(sizes->x, ALIGN_BYTES, &sizes->x) &&
+           nib_size_align(sizes->packed, ALIGN_BYTES, &sizes->packed) &&
+           nib_size_align(sizes->lane, ALIGN_BYTES, &sizes->lane) &&
+           nib_size_mul(sizes->lane, lanes, &all_lanes) &&
            nib_size_add(sizes->x, sizes->packed, &sum) && nib_size_add(sum, all_lanes, &sum) &&
            nib_size_add(sum, ALIGN_BYTES, bytes);
 }
 
-nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator, const nib_cpu_row *row,
-                                  const nib_cpu_pool *pool, const nib_cpu_problem *p, nib_error *error)
+nib_status nib_cpu_workspace_make(nib_cpu_workspace *space, const nib_allocator *allocator,
+                                  const nib_cpu_row *row, const nib_cpu_pool *pool,
+                                  const nib_cpu_problem *p, nib_error *error)
 {
     *space = (nib_cpu_workspace){.allocator = allocator};
     const nib_cpu_method method = nib_cpu_choose_method(p, row);
     nib_cpu_sizes sizes = {0};
-    const bool fits = method.gemv ? nib_cpu_decode_sizes(p, &method, &sizes) : nib_cpu_prefill_sizes(p, &method, &sizes);
+    const bool fits = method.gemv ? nib_cpu_decode_sizes(p, &method, &sizes)
+                                  : nib_cpu_prefill_sizes(p, &method, &sizes);
     if (!fits || !align_sizes(&sizes, pool->lanes, &space->bytes))
-        return nib_fail(error, NIB_LIMIT, "the scratch memory for %zu rows of %zu activations is too large", p->M, p->K);
+        return nib_fail(error, NIB_LIMIT,
+                        "the scratch memory for %zu rows of %zu activations is too large", p->M,
+                        p->K);
     space->memory = nib_allocate(allocator, space->bytes, 1);
     if (!space->memory)
         return nib_fail_memory(error);
@@ -105,8 +120,8 @@ nib_cpu_norm nib_cpu_norm_of_row(const nib_cpu_problem *p, size_t m)
     };
 }
 
-void nib_cpu_store_row(const nib_cpu_problem *p, const nib_cpu_row *row, size_t which, size_t m, size_t n,
-                       const float *sums, const float *up, size_t count)
+void nib_cpu_store_row(const nib_cpu_problem *p, const nib_cpu_row *row, size_t which, size_t m,
+                       size_t n, const float *sums, const float *up, size_t count)
 {
     const nib_cpu_finish finish = {
         .up = up,

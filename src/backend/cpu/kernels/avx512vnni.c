@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The AVX-512 VNNI row: the float32 kernels of the avx512 row, and int8 kernels with one instruction for four byte products.
+ * The AVX-512 VNNI row: the float32 kernels of the avx512 row, and int8 kernels with one
+ * instruction for four byte products.
  */
 #include "vec_avx512.h"
 

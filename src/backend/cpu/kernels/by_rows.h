@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decode for any weights: a stretch of a weight row is dequantized into a local array and multiplied. For the formats whose
- * blocks do not fall together with words. Included after vec_*.h, elementwise.h and the macro DEQUANTIZE.
+ * Decode for any weights: a stretch of a weight row is dequantized into a local array and
+ * multiplied. For the formats whose blocks do not fall together with words. Included after vec_*.h,
+ * elementwise.h and the macro DEQUANTIZE.
  */
 #ifndef NIB_BACKEND_CPU_BY_ROWS_H
 #define NIB_BACKEND_CPU_BY_ROWS_H
@@ -37,8 +38,8 @@ static void by_rows_arrange(const nib_cpu_weights *w, const float *x, size_t m, 
     }
 }
 
-static void by_rows_decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                           size_t y_stride)
+static void by_rows_decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0,
+                           size_t n1, float *y, size_t y_stride)
 {
     const float *x = arranged;
     const size_t stride = by_rows_stride(w);
@@ -55,10 +56,11 @@ static void by_rows_decode(const nib_cpu_weights *w, const void *arranged, size_
             for (size_t row = 0; row < m; row++) {
                 vec sums[2] = {total[row], vec_set(0)};
                 for (size_t i = 0; i < count; i += 2 * LANES) {
-                    sums[0] = vec_fma(vec_load(values + i), vec_load(x + row * stride + k + i), sums[0]);
+                    sums[0] =
+                        vec_fma(vec_load(values + i), vec_load(x + row * stride + k + i), sums[0]);
                     if (i + LANES < count)
-                        sums[1] = vec_fma(vec_load(values + i + LANES), vec_load(x + row * stride + k + i + LANES),
-                                          sums[1]);
+                        sums[1] = vec_fma(vec_load(values + i + LANES),
+                                          vec_load(x + row * stride + k + i + LANES), sums[1]);
                 }
                 total[row] = vec_add(sums[0], sums[1]);
             }

@@ -36,9 +36,10 @@ static inline chunk_scales plan_scales(const nib_cpu_weights *w)
     return s;
 }
 
-/* The scales of chunk c of a row whose scales start at `row`; zero for blocks past the row's `count`. */
-INLINE __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row, size_t count,
-                                       size_t c)
+/* The scales of chunk c of a row whose scales start at `row`; zero for blocks past the row's
+ * `count`. */
+INLINE __m512 load_chunk_scales(const nib_cpu_weights *w, const chunk_scales *s, size_t row,
+                                size_t count, size_t c)
 {
     const size_t first = s->per_chunk ? c * s->per_chunk : c >> s->shift;
     const size_t left = count - first, wanted = s->per_chunk ? s->per_chunk : 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Normalization and finishing for vectors of LANES floats. Included by the source of each row after its vec_*.h; a tail
- * shorter than a vector goes through a local copy, so that nothing outside the tensors is touched.
+ * Normalization and finishing for vectors of LANES floats. Included by the source of each row after
+ * its vec_*.h; a tail shorter than a vector goes through a local copy, so that nothing outside the
+ * tensors is touched.
  */
 #ifndef NIB_BACKEND_CPU_ELEMENTWISE_H
 #define NIB_BACKEND_CPU_ELEMENTWISE_H
@@ -11,7 +12,8 @@
 
 #include "kernels.h"
 
-/* Elements [i, i + LANES) of a float32 or float16 array with `count` elements; zeros past its end. */
+/* Elements [i, i + LANES) of a float32 or float16 array with `count` elements; zeros past its end.
+ */
 static inline vec load_some(const void *array, bool half, size_t i, size_t count)
 {
     const size_t bytes = half ? 2 : 4, left = count - i;
@@ -78,13 +80,15 @@ static inline void normalize(const nib_cpu_norm *norm, float *x)
         normalize_as(norm, false, x);
 }
 
-/* exp(v) within 2 ulp: 2^n times a polynomial on [-ln2/2, ln2/2]. Infinity from 88.73 on, and what is below the smallest
- * normal number comes out as a subnormal or zero. NaN is the caller's business. */
+/* exp(v) within 2 ulp: 2^n times a polynomial on [-ln2/2, ln2/2]. Infinity from 88.73 on, and what
+ * is below the smallest normal number comes out as a subnormal or zero. NaN is the caller's
+ * business. */
 static inline vec vec_exp(vec v)
 {
     v = vec_clamp(v, -104, 89);
     const vec n = vec_round(vec_mul(v, vec_set(1.44269504088896341f)));
-    vec r = vec_fma(n, vec_set(-0.693145751953125f), v); /* the upper bits of ln 2, so that the product is exact */
+    vec r = vec_fma(n, vec_set(-0.693145751953125f),
+                    v); /* the upper bits of ln 2, so that the product is exact */
     r = vec_fma(n, vec_set(-1.428606820309417e-6f), r);
     vec p = vec_set(1.0f / 5040);
     p = vec_fma(p, r, vec_set(1.0f / 720));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * accuracy_level 4: activations become int8 by blocks, with a scale of max|x| / 127 each, and products with the 4-bit
- * codes (0..15, unsigned) are summed as integers by groups of 32. Because a weight is code - 8, a group's sum is
- * corrected by 8 times the sum of its activations. Everything up to the group sums is exact, so that all rows of kernels
- * agree up to the order of the last additions.
+ * accuracy_level 4: activations become int8 by blocks, with a scale of max|x| / 127 each, and
+ * products with the 4-bit codes (0..15, unsigned) are summed as integers by groups of 32. Because a
+ * weight is code - 8, a group's sum is corrected by 8 times the sum of its activations. Everything
+ * up to the group sums is exact, so that all rows of kernels agree up to the order of the last
+ * additions.
  */
 #ifndef NIB_BACKEND_CPU_INT8_H
 #define NIB_BACKEND_CPU_INT8_H
@@ -66,10 +67,13 @@ static void round_group(const float *x, size_t count, float inverse, int8_group 
     }
     const __m256 factor = _mm256_set1_ps(inverse);
     __m256i v[4];
-    UNROLL for (int i = 0; i < 4; i++)
+    UNROLL
+    for (int i = 0; i < 4; i++)
         v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
-    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
-    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    const __m256i sum =
+        _mm256_add_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
+    const __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256((void *)group->q, _mm256_permutevar8x32_epi32(bytes, order));
     int32_t lanes[8];
@@ -105,8 +109,8 @@ static void round_group(const float *x, size_t count, float inverse, int8_group 
 
 #endif
 
-/* Quantize `count` activations, at most a block of `block`, to ceil(count / 32) groups. Magnitudes below 2^-100 become
- * zero; a block with a value that is not finite gets a scale of NaN. */
+/* Quantize `count` activations, at most a block of `block`, to ceil(count / 32) groups. Magnitudes
+ * below 2^-100 become zero; a block with a value that is not finite gets a scale of NaN. */
 static size_t quantize_block(const float *x, size_t count, int8_group *groups)
 {
     const float largest = largest_magnitude(x, count);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels with int8 activations on 256-bit registers. Included after these definitions, which are all that instruction
- * sets differ in:
- *   byte_sums, byte_sums_zero(), byte_sums_add(s, codes, q)   sums of products of 4 neighbouring bytes, for at most 32 in
- *   byte_sums_total(s)                                        all; as 8 int32
+ * Kernels with int8 activations on 256-bit registers. Included after these definitions, which are
+ * all that instruction sets differ in: byte_sums, byte_sums_zero(), byte_sums_add(s, codes, q) sums
+ * of products of 4 neighbouring bytes, for at most 32 in byte_sums_total(s) all; as 8 int32
  */
 #ifndef NIB_BACKEND_CPU_INT8_256_H
 #define NIB_BACKEND_CPU_INT8_256_H
@@ -48,7 +47,8 @@ static void arrange8(const nib_cpu_weights *w, const float *x, size_t m, void *a
             int8_group groups[INT8_MAX_BLOCK / GROUP] = {0};
             size_t made = 0;
             for (size_t k = k0; k < k0 + step && k < w->K; k += w->block)
-                made += quantize_block(x + row * w->K + k, w->K - k < w->block ? w->K - k : w->block, groups + made);
+                made += quantize_block(x + row * w->K + k,
+                                       w->K - k < w->block ? w->K - k : w->block, groups + made);
             for (size_t c = 0; 2 * c < made; c++)
                 arrange_chunk8(groups + 2 * c, &to[(k0 / CHUNK + c) * m + row]);
         }
@@ -60,29 +60,34 @@ INLINE void dot8(const void *tables, const stretch *s, size_t m, __m256 *total)
     (void)tables;
     const __m256i mask = _mm256_set1_epi8(15);
     __m256 t[NIB_CPU_DECODE_ROWS];
-    UNROLL for (size_t row = 0; row < m; row++)
+    UNROLL
+    for (size_t row = 0; row < m; row++)
         t[row] = total[row];
     for (size_t c = 0; c < s->chunks; c++) {
         const __m256i bytes = _mm256_loadu_si256((const void *)(s->codes + c * CHUNK_BYTES));
         prefetch(s->codes + c * CHUNK_BYTES);
-        const __m256i low = _mm256_and_si256(bytes, mask), high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+        const __m256i low = _mm256_and_si256(bytes, mask),
+                      high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
         const __m256 scale = scales_of(s, s->pairs, c);
         const chunk8 *x = (const chunk8 *)(const void *)(s->x + c * m * sizeof *x);
-        UNROLL for (size_t row = 0; row < m; row++) {
+        UNROLL
+        for (size_t row = 0; row < m; row++) {
             byte_sums sums = byte_sums_zero();
             sums = byte_sums_add(sums, low, _mm256_load_si256((const void *)x[row].low));
             sums = byte_sums_add(sums, high, _mm256_load_si256((const void *)x[row].high));
-            const __m256i exact = _mm256_sub_epi32(byte_sums_total(sums),
-                                                   _mm256_load_si256((const void *)x[row].correction));
-            t[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact), _mm256_mul_ps(scale, _mm256_load_ps(x[row].scale)), t[row]);
+            const __m256i exact = _mm256_sub_epi32(
+                byte_sums_total(sums), _mm256_load_si256((const void *)x[row].correction));
+            t[row] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(exact),
+                                     _mm256_mul_ps(scale, _mm256_load_ps(x[row].scale)), t[row]);
         }
     }
-    UNROLL for (size_t row = 0; row < m; row++)
+    UNROLL
+    for (size_t row = 0; row < m; row++)
         total[row] = t[row];
 }
 
-INLINE void decode8_as(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                       size_t y_stride)
+INLINE void decode8_as(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0,
+                       size_t n1, float *y, size_t y_stride)
 {
     dot_rows(w, dot8, NULL, sizeof(chunk8), 1, arranged, m, n0, n1, y, y_stride);
 }
@@ -92,8 +97,8 @@ INLINE void decode8_as(const nib_cpu_weights *w, const void *arranged, size_t m,
         decode8_as(w, arranged, count, n0, n1, y, y_stride);                                       \
         break
 
-static void decode8(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                    size_t y_stride)
+static void decode8(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1,
+                    float *y, size_t y_stride)
 {
     switch (m) {
         DECODE8_FOR(1);
@@ -116,8 +121,8 @@ static const nib_cpu_gemv gemv8 = {
 
 /* ---- prefill ---- */
 
-/* A group is 8 steps of 4 codes. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4, 6) and its high
- * nibbles (1, 3, 5, 7). */
+/* A group is 8 steps of 4 codes. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4,
+ * 6) and its high nibbles (1, 3, 5, 7). */
 enum { TILE8_M = 4, TILE8_N = 16, TILE8_K = 256, STEPS = 8 };
 
 typedef struct packed_group {
@@ -153,13 +158,15 @@ static void pack_group8(const int8_group *group, size_t row, packed_group *to)
     to->correction[row] = group->correction;
 }
 
-static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc,
+                  void *packed)
 {
     packed_group *to = packed;
     for (size_t row = 0; row < rows; row++) {
         for (size_t k = 0; k < kc; k += w->block) {
             int8_group groups[INT8_MAX_BLOCK / GROUP];
-            const size_t made = quantize_block(x + row * stride + k, kc - k < w->block ? kc - k : w->block, groups);
+            const size_t made =
+                quantize_block(x + row * stride + k, kc - k < w->block ? kc - k : w->block, groups);
             for (size_t g = 0; g < made; g++)
                 pack_group8(&groups[g], row, &to[k / GROUP + g]);
         }
@@ -167,7 +174,8 @@ static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t 
 }
 
 /* Eight weight rows of a panel, from column `first` of it on. */
-static void panel8_of_eight(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, size_t first, panel_group *to)
+static void panel8_of_eight(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, size_t first,
+                            panel_group *to)
 {
     const panel_rows rows = find_rows(w, n0 + first);
     const __m256i mask = _mm256_set1_epi8(15);
@@ -177,12 +185,14 @@ static void panel8_of_eight(const nib_cpu_weights *w, size_t n0, size_t k0, size
         load_words(&rows, (k0 + k) / 2, left < 8 ? left : 8, words);
         for (size_t i = 0; i < 8 && k + i / 4 * GROUP < kc; i++) {
             panel_group *group = &to[k / GROUP + i / 4];
-            _mm256_storeu_si256((void *)group->codes[2 * (i % 4)][first], _mm256_and_si256(words[i], mask));
+            _mm256_storeu_si256((void *)group->codes[2 * (i % 4)][first],
+                                _mm256_and_si256(words[i], mask));
             _mm256_storeu_si256((void *)group->codes[2 * (i % 4) + 1][first],
                                 _mm256_and_si256(_mm256_srli_epi16(words[i], 4), mask));
         }
         for (size_t g = 0; g < 2 && k + g * GROUP < kc; g++)
-            _mm256_storeu_ps(to[k / GROUP + g].scale + first, block_scales(w, &rows, (k0 + k + g * GROUP) / w->block));
+            _mm256_storeu_ps(to[k / GROUP + g].scale + first,
+                             block_scales(w, &rows, (k0 + k + g * GROUP) / w->block));
     }
 }
 
@@ -192,15 +202,18 @@ static void panel8(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, vo
         panel8_of_eight(w, n0, k0, kc, first, panel);
 }
 
-INLINE void tile8_group(size_t rows, const packed_group *a, const panel_group *b, float *c, bool accumulate)
+INLINE void tile8_group(size_t rows, const packed_group *a, const panel_group *b, float *c,
+                        bool accumulate)
 {
     byte_sums sums[TILE8_M][2];
-    UNROLL for (size_t i = 0; i < rows; i++)
+    UNROLL
+    for (size_t i = 0; i < rows; i++)
         sums[i][0] = sums[i][1] = byte_sums_zero();
     for (size_t step = 0; step < STEPS; step++) {
         const __m256i left = _mm256_loadu_si256((const void *)b->codes[step][0]);
         const __m256i right = _mm256_loadu_si256((const void *)b->codes[step][8]);
-        UNROLL for (size_t i = 0; i < rows; i++) {
+        UNROLL
+        for (size_t i = 0; i < rows; i++) {
             int32_t four;
             memcpy(&four, a->q[step][i], 4);
             const __m256i q = _mm256_set1_epi32(four);
@@ -209,19 +222,23 @@ INLINE void tile8_group(size_t rows, const packed_group *a, const panel_group *b
         }
     }
     const __m256 scale[2] = {_mm256_loadu_ps(b->scale), _mm256_loadu_ps(b->scale + 8)};
-    UNROLL for (size_t i = 0; i < rows; i++) {
+    UNROLL
+    for (size_t i = 0; i < rows; i++) {
         const __m256i correction = _mm256_set1_epi32(a->correction[i]);
         const __m256 factor = _mm256_set1_ps(a->scale[i]);
-        UNROLL for (size_t j = 0; j < 2; j++) {
+        UNROLL
+        for (size_t j = 0; j < 2; j++) {
             float *to = c + i * TILE8_N + j * 8;
-            const __m256 exact = _mm256_cvtepi32_ps(_mm256_sub_epi32(byte_sums_total(sums[i][j]), correction));
+            const __m256 exact =
+                _mm256_cvtepi32_ps(_mm256_sub_epi32(byte_sums_total(sums[i][j]), correction));
             const __m256 before = accumulate ? _mm256_load_ps(to) : _mm256_setzero_ps();
             _mm256_store_ps(to, _mm256_fmadd_ps(exact, _mm256_mul_ps(factor, scale[j]), before));
         }
     }
 }
 
-INLINE void tile8_of(size_t rows, size_t kc, const packed_group *a, const panel_group *b, float *c, bool accumulate)
+INLINE void tile8_of(size_t rows, size_t kc, const packed_group *a, const panel_group *b, float *c,
+                     bool accumulate)
 {
     for (size_t g = 0; g * GROUP < kc; g++)
         tile8_group(rows, a + g, b + g, c, accumulate || g > 0);
@@ -229,7 +246,8 @@ INLINE void tile8_of(size_t rows, size_t kc, const packed_group *a, const panel_
 
 /* A function for each number of rows, so that each has its sums in registers. */
 #define DEFINE_TILE8(rows)                                                                         \
-    static void tile8_##rows(size_t kc, const packed_group *a, const panel_group *b, float *c, bool accumulate)    \
+    static void tile8_##rows(size_t kc, const packed_group *a, const panel_group *b, float *c,     \
+                             bool accumulate)                                                      \
     {                                                                                              \
         tile8_of(rows, kc, a, b, c, accumulate);                                                   \
     }
@@ -239,9 +257,11 @@ DEFINE_TILE8(2)
 DEFINE_TILE8(3)
 DEFINE_TILE8(4)
 
-static void tile8(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate)
+static void tile8(size_t rows, size_t kc, const void *packed, const void *panel, float *c,
+                  bool accumulate)
 {
-    static void (*const functions[TILE8_M])(size_t kc, const packed_group *a, const panel_group *b, float *c,
+    static void (*const functions[TILE8_M])(size_t kc, const packed_group *a, const panel_group *b,
+                                            float *c,
                                             bool accumulate) = {tile8_1, tile8_2, tile8_3, tile8_4};
     functions[rows - 1](kc, packed, panel, c, accumulate);
 }

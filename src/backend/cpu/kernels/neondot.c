@@ -2,9 +2,10 @@
  *
  * The NEON row, for AArch64 with the dot product instructions.
  *
- * Decode works on chunks of 32 four-bit codes, 16 bytes, which is at most one block. Codes become float32 by byte table
- * look-ups, one for each byte of the float that is not always zero; arrange() puts the activations into the order in which
- * that yields codes: the low nibbles first, then the high ones.
+ * Decode works on chunks of 32 four-bit codes, 16 bytes, which is at most one block. Codes become
+ * float32 by byte table look-ups, one for each byte of the float that is not always zero; arrange()
+ * puts the activations into the order in which that yields codes: the low nibbles first, then the
+ * high ones.
  */
 #include "vec_neon.h"
 
@@ -74,7 +75,8 @@ static planes cut_planes(const nib_cpu_weights *w)
 INLINE void expand(const planes *p, bool codebook, uint8x16_t codes, vec *v)
 {
     const uint8x16_t b2 = vqtbl1q_u8(p->plane[2], codes), b3 = vqtbl1q_u8(p->plane[3], codes);
-    const uint16x8_t high0 = vreinterpretq_u16_u8(vzip1q_u8(b2, b3)), high1 = vreinterpretq_u16_u8(vzip2q_u8(b2, b3));
+    const uint16x8_t high0 = vreinterpretq_u16_u8(vzip1q_u8(b2, b3)),
+                     high1 = vreinterpretq_u16_u8(vzip2q_u8(b2, b3));
     if (!codebook) { /* -8..7 have zeros in the lower 16 bits of the float */
         v[0] = vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(high0), 16));
         v[1] = vreinterpretq_f32_u32(vshll_high_n_u16(high0, 16));
@@ -83,7 +85,8 @@ INLINE void expand(const planes *p, bool codebook, uint8x16_t codes, vec *v)
         return;
     }
     const uint8x16_t b0 = vqtbl1q_u8(p->plane[0], codes), b1 = vqtbl1q_u8(p->plane[1], codes);
-    const uint16x8_t low0 = vreinterpretq_u16_u8(vzip1q_u8(b0, b1)), low1 = vreinterpretq_u16_u8(vzip2q_u8(b0, b1));
+    const uint16x8_t low0 = vreinterpretq_u16_u8(vzip1q_u8(b0, b1)),
+                     low1 = vreinterpretq_u16_u8(vzip2q_u8(b0, b1));
     v[0] = vreinterpretq_f32_u16(vzip1q_u16(low0, high0));
     v[1] = vreinterpretq_f32_u16(vzip2q_u16(low0, high0));
     v[2] = vreinterpretq_f32_u16(vzip1q_u16(low1, high1));
@@ -91,29 +94,34 @@ INLINE void expand(const planes *p, bool codebook, uint8x16_t codes, vec *v)
 }
 
 /* Dot products of one weight row with m activation rows. */
-INLINE void dot_row(const nib_cpu_weights *w, const row_view *view, const planes *p, bool codebook, size_t n,
-                    const float *x, size_t m, vec *total)
+INLINE void dot_row(const nib_cpu_weights *w, const row_view *view, const planes *p, bool codebook,
+                    size_t n, const float *x, size_t m, vec *total)
 {
     const uint8_t *codes = view->codes + n * view->row_bytes;
-    UNROLL for (size_t row = 0; row < NIB_CPU_DECODE_ROWS; row++)
+    UNROLL
+    for (size_t row = 0; row < NIB_CPU_DECODE_ROWS; row++)
         total[row] = vec_set(0);
     for (size_t c = 0; c < chunk_count(w); c++, x += m * CHUNK) {
         const uint8x16_t bytes = vld1q_u8(codes + c * CHUNK_BYTES);
-        const vec scale = vec_set(nib_load(w->scales, w->half_scales, n * view->row_scales + c * CHUNK / w->block));
+        const vec scale = vec_set(
+            nib_load(w->scales, w->half_scales, n * view->row_scales + c * CHUNK / w->block));
         vec v[8];
         expand(p, codebook, vandq_u8(bytes, vdupq_n_u8(15)), v);
         expand(p, codebook, vshrq_n_u8(bytes, 4), v + 4);
-        UNROLL for (size_t row = 0; row < m; row++) {
-            vec sums[2] = {vec_mul(v[0], vec_load(x + row * CHUNK)), vec_mul(v[1], vec_load(x + row * CHUNK + LANES))};
-            UNROLL for (size_t i = 2; i < 8; i++)
+        UNROLL
+        for (size_t row = 0; row < m; row++) {
+            vec sums[2] = {vec_mul(v[0], vec_load(x + row * CHUNK)),
+                           vec_mul(v[1], vec_load(x + row * CHUNK + LANES))};
+            UNROLL
+            for (size_t i = 2; i < 8; i++)
                 sums[i % 2] = vec_fma(v[i], vec_load(x + row * CHUNK + i * LANES), sums[i % 2]);
             total[row] = vec_fma(vec_add(sums[0], sums[1]), scale, total[row]);
         }
     }
 }
 
-INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arranged, size_t m, size_t n0, size_t n1,
-                      float *y, size_t y_stride)
+INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arranged, size_t m,
+                      size_t n0, size_t n1, float *y, size_t y_stride)
 {
     const planes p = cut_planes(w);
     const row_view view = view_rows(w);
@@ -133,8 +141,8 @@ INLINE void decode_as(const nib_cpu_weights *w, bool codebook, const float *arra
             decode_as(w, false, arranged, count, n0, n1, y, y_stride);                             \
         break
 
-static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                   size_t y_stride)
+static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1,
+                   float *y, size_t y_stride)
 {
     switch (m) {
         DECODE_FOR(1);
@@ -201,10 +209,12 @@ static uint32x4_t load_word(const panel_rows *rows, size_t offset)
     return vld1q_u32(words);
 }
 
-/* The code at bit `shift` of each word as a float32, before scaling. `table` is a codebook as bytes, or NULL. */
+/* The code at bit `shift` of each word as a float32, before scaling. `table` is a codebook as
+ * bytes, or NULL. */
 static vec expand_word(uint32x4_t words, int bits, unsigned shift, const uint8x16x4_t *table)
 {
-    const uint32x4_t code = vandq_u32(vshlq_u32(words, vdupq_n_s32(-(int32_t)shift)), vdupq_n_u32((1u << bits) - 1));
+    const uint32x4_t code =
+        vandq_u32(vshlq_u32(words, vdupq_n_s32(-(int32_t)shift)), vdupq_n_u32((1u << bits) - 1));
     if (!table)
         return vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(code), vdupq_n_s32(1 << (bits - 1))));
     const uint32x4_t index = vmlaq_u32(vdupq_n_u32(0x03020100u), code, vdupq_n_u32(0x04040404u));
@@ -224,9 +234,11 @@ static void panel_of_four(const nib_cpu_weights *w, size_t n0, size_t k0, size_t
         if (k == 0 || (k0 + k) % w->block == 0)
             scale = block_scales(w, &rows, (k0 + k) / w->block);
         for (size_t j = 0; j < per_word && k + j < kc; j++) {
-            const unsigned shift = (unsigned)(w->codebook ? j / 2 * 8 + (j % 2 ? 0 : 4) : j * (size_t)w->bits);
-            vec_store(out + (k + j) * TILE_N,
-                      vec_mul(expand_word(words, w->bits, shift, w->codebook ? &table : NULL), scale));
+            const unsigned shift =
+                (unsigned)(w->codebook ? j / 2 * 8 + (j % 2 ? 0 : 4) : j * (size_t)w->bits);
+            vec_store(
+                out + (k + j) * TILE_N,
+                vec_mul(expand_word(words, w->bits, shift, w->codebook ? &table : NULL), scale));
         }
     }
 }
@@ -242,16 +254,19 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, voi
 }
 
 /* All eight rows are computed: those past the end are zeros, and there is room for their sums. */
-static void tile(size_t rows, size_t kc, const void *packed, const void *panel_of, float *c, bool accumulate)
+static void tile(size_t rows, size_t kc, const void *packed, const void *panel_of, float *c,
+                 bool accumulate)
 {
     (void)rows;
     const float *a = packed, *weights = panel_of;
     vec sums[TILE_M][3];
-    UNROLL for (int i = 0; i < TILE_M; i++)
+    UNROLL
+    for (int i = 0; i < TILE_M; i++)
         sums[i][0] = sums[i][1] = sums[i][2] = vec_set(0);
     for (size_t k = 0; k < kc; k++) {
         const vec low = vec_load(a + k * TILE_M), high = vec_load(a + k * TILE_M + 4);
-        UNROLL for (int j = 0; j < 3; j++) {
+        UNROLL
+        for (int j = 0; j < 3; j++) {
             const vec v = vec_load(weights + k * TILE_N + 4 * j);
             sums[0][j] = vfmaq_laneq_f32(sums[0][j], v, low, 0);
             sums[1][j] = vfmaq_laneq_f32(sums[1][j], v, low, 1);
@@ -263,8 +278,10 @@ static void tile(size_t rows, size_t kc, const void *packed, const void *panel_o
             sums[7][j] = vfmaq_laneq_f32(sums[7][j], v, high, 3);
         }
     }
-    UNROLL for (int i = 0; i < TILE_M; i++) {
-        UNROLL for (int j = 0; j < 3; j++) {
+    UNROLL
+    for (int i = 0; i < TILE_M; i++) {
+        UNROLL
+        for (int j = 0; j < 3; j++) {
             float *to = c + i * TILE_N + 4 * j;
             vec_store(to, accumulate ? vec_add(vec_load(to), sums[i][j]) : sums[i][j]);
         }
@@ -283,7 +300,8 @@ static const nib_cpu_gemm gemm = {
     .tile = tile,
 };
 
-/* ---- int8 activations; the products are of signed bytes, so codes become code - 8 and need no correction ---- */
+/* ---- int8 activations; the products are of signed bytes, so codes become code - 8 and need no
+ * correction ---- */
 
 typedef struct chunk8 {
     int8_t low[CHUNK_BYTES], high[CHUNK_BYTES];
@@ -301,7 +319,8 @@ static void arrange8(const nib_cpu_weights *w, const float *x, size_t m, void *a
     for (size_t row = 0; row < m; row++) {
         for (size_t k = 0; k < w->K; k += w->block) {
             int8_group groups[INT8_MAX_BLOCK / GROUP];
-            const size_t made = quantize_block(x + row * w->K + k, w->K - k < w->block ? w->K - k : w->block, groups);
+            const size_t made = quantize_block(x + row * w->K + k,
+                                               w->K - k < w->block ? w->K - k : w->block, groups);
             for (size_t g = 0; g < made; g++) {
                 chunk8 *chunk = &to[(k / GROUP + g) * m + row];
                 for (size_t i = 0; i < CHUNK_BYTES; i++) {
@@ -319,8 +338,8 @@ static int8x16_t signed_codes(uint8x16_t codes)
     return vsubq_s8(vreinterpretq_s8_u8(codes), vdupq_n_s8(8));
 }
 
-static void decode8(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                    size_t y_stride)
+static void decode8(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1,
+                    float *y, size_t y_stride)
 {
     const row_view view = view_rows(w);
     for (size_t n = n0; n < n1; n++) {
@@ -331,8 +350,10 @@ static void decode8(const nib_cpu_weights *w, const void *arranged, size_t m, si
             total[row] = vec_set(0);
         for (size_t c = 0; c < chunk_count(w); c++, x += m) {
             const uint8x16_t bytes = vld1q_u8(codes + c * CHUNK_BYTES);
-            const int8x16_t low = signed_codes(vandq_u8(bytes, vdupq_n_u8(15))), high = signed_codes(vshrq_n_u8(bytes, 4));
-            const float scale = nib_load(w->scales, w->half_scales, n * view.row_scales + c * CHUNK / w->block);
+            const int8x16_t low = signed_codes(vandq_u8(bytes, vdupq_n_u8(15))),
+                            high = signed_codes(vshrq_n_u8(bytes, 4));
+            const float scale =
+                nib_load(w->scales, w->half_scales, n * view.row_scales + c * CHUNK / w->block);
             for (size_t row = 0; row < m; row++) {
                 int32x4_t sum = vdotq_s32(vdupq_n_s32(0), low, vld1q_s8(x[row].low));
                 sum = vdotq_s32(sum, high, vld1q_s8(x[row].high));
@@ -351,8 +372,8 @@ static const nib_cpu_gemv gemv8 = {
     .decode = decode8,
 };
 
-/* A group is 8 steps of 4 codes. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4, 6) and its high
- * nibbles (1, 3, 5, 7). */
+/* A group is 8 steps of 4 codes. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4,
+ * 6) and its high nibbles (1, 3, 5, 7). */
 enum { STEPS = 8 };
 
 typedef struct packed_group {
@@ -375,14 +396,16 @@ static size_t panel8_bytes(size_t kc)
     return (kc + GROUP - 1) / GROUP * sizeof(panel_group);
 }
 
-static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc,
+                  void *packed)
 {
     packed_group *to = packed;
     memset(to, 0, packed8_bytes(kc)); /* rows past the end */
     for (size_t row = 0; row < rows; row++) {
         for (size_t k = 0; k < kc; k += w->block) {
             int8_group groups[INT8_MAX_BLOCK / GROUP];
-            const size_t made = quantize_block(x + row * stride + k, kc - k < w->block ? kc - k : w->block, groups);
+            const size_t made =
+                quantize_block(x + row * stride + k, kc - k < w->block ? kc - k : w->block, groups);
             for (size_t g = 0; g < made; g++) {
                 packed_group *group = &to[k / GROUP + g];
                 for (size_t i = 0; i < GROUP; i++)
@@ -393,14 +416,17 @@ static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t 
     }
 }
 
-static void panel8_of_four(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, size_t first, panel_group *to)
+static void panel8_of_four(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, size_t first,
+                           panel_group *to)
 {
     const panel_rows rows = find_rows(w, n0 + first);
     for (size_t k = 0; k < kc; k += GROUP) {
         panel_group *group = &to[k / GROUP];
         vec_store(group->scale + first, block_scales(w, &rows, (k0 + k) / w->block));
-        for (size_t word = 0; word < STEPS / 2; word++) { /* blocks are whole groups, so the words are there */
-            const uint8x16_t bytes = vreinterpretq_u8_u32(load_word(&rows, (k0 + k) / 2 + 4 * word));
+        for (size_t word = 0; word < STEPS / 2;
+             word++) { /* blocks are whole groups, so the words are there */
+            const uint8x16_t bytes =
+                vreinterpretq_u8_u32(load_word(&rows, (k0 + k) / 2 + 4 * word));
             vst1q_s8(group->codes[2 * word][first], signed_codes(vandq_u8(bytes, vdupq_n_u8(15))));
             vst1q_s8(group->codes[2 * word + 1][first], signed_codes(vshrq_n_u8(bytes, 4)));
         }
@@ -416,11 +442,13 @@ static void panel8(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, vo
 static void tile8_group(const packed_group *a, const panel_group *b, float *c, bool accumulate)
 {
     int32x4_t sums[TILE_M][3];
-    UNROLL for (int i = 0; i < TILE_M; i++)
+    UNROLL
+    for (int i = 0; i < TILE_M; i++)
         sums[i][0] = sums[i][1] = sums[i][2] = vdupq_n_s32(0);
     for (size_t step = 0; step < STEPS; step++) {
         const int8x16_t low = vld1q_s8(a->q[step][0]), high = vld1q_s8(a->q[step][4]);
-        UNROLL for (int j = 0; j < 3; j++) {
+        UNROLL
+        for (int j = 0; j < 3; j++) {
             const int8x16_t codes = vld1q_s8(b->codes[step][4 * j]);
             sums[0][j] = vdotq_laneq_s32(sums[0][j], codes, low, 0);
             sums[1][j] = vdotq_laneq_s32(sums[1][j], codes, low, 1);
@@ -432,16 +460,20 @@ static void tile8_group(const packed_group *a, const panel_group *b, float *c, b
             sums[7][j] = vdotq_laneq_s32(sums[7][j], codes, high, 3);
         }
     }
-    UNROLL for (int i = 0; i < TILE_M; i++) {
-        UNROLL for (int j = 0; j < 3; j++) {
+    UNROLL
+    for (int i = 0; i < TILE_M; i++) {
+        UNROLL
+        for (int j = 0; j < 3; j++) {
             float *to = c + i * TILE_N + 4 * j;
             const vec factor = vec_mul(vec_load(b->scale + 4 * j), vec_set(a->scale[i]));
-            vec_store(to, vec_fma(vcvtq_f32_s32(sums[i][j]), factor, accumulate ? vec_load(to) : vec_set(0)));
+            vec_store(to, vec_fma(vcvtq_f32_s32(sums[i][j]), factor,
+                                  accumulate ? vec_load(to) : vec_set(0)));
         }
     }
 }
 
-static void tile8(size_t rows, size_t kc, const void *packed, const void *panel_of, float *c, bool accumulate)
+static void tile8(size_t rows, size_t kc, const void *packed, const void *panel_of, float *c,
+                  bool accumulate)
 {
     (void)rows;
     const packed_group *a = packed;

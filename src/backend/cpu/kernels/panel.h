@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Float32 panels, the plain way: packed[k][tile_m] and panel[k][tile_n]. Included after TILE_M, TILE_N, TILE_K and
- * DEQUANTIZE.
+ * Float32 panels, the plain way: packed[k][tile_m] and panel[k][tile_n]. Included after TILE_M,
+ * TILE_N, TILE_K and DEQUANTIZE.
  */
 #ifndef NIB_BACKEND_CPU_PANEL_H
 #define NIB_BACKEND_CPU_PANEL_H
@@ -18,7 +18,8 @@ static inline size_t panel_bytes(size_t kc)
     return kc * TILE_N * sizeof(float);
 }
 
-static inline void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+static inline void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride,
+                        size_t kc, void *packed)
 {
     (void)w;
     float *to = packed;
@@ -29,7 +30,8 @@ static inline void pack(const nib_cpu_weights *w, const float *x, size_t rows, s
 }
 
 /* Any weights, by rows. */
-static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel)
+static inline void panel_by_rows(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc,
+                                 void *panel)
 {
     float *out = panel;
     float values[TILE_K];

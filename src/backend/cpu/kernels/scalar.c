@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scalar row: plain C, and the numeric truth of the backend. Every other row is tested against it.
+ * The scalar row: plain C, and the numeric truth of the backend. Every other row is tested against
+ * it.
  *
- * Weights are dequantized to float32 first (code minus middle, or codebook value, times scale) and then multiplied;
- * products are summed in float32 over the real K, by pieces of 32, so that the error grows with the number of pieces.
+ * Weights are dequantized to float32 first (code minus middle, or codebook value, times scale) and
+ * then multiplied; products are summed in float32 over the real K, by pieces of 32, so that the
+ * error grows with the number of pieces.
  */
 #include "kernels.h"
 
@@ -26,8 +28,8 @@ static float sum_element(const nib_cpu_norm *norm, size_t k)
     return norm->skip ? a + nib_load(norm->skip, norm->half, k) : a;
 }
 
-/* SkipSimplifiedLayerNormalization: the statistics and the normalized value come from the float32 sum; only the
- * returned sum is rounded to the tensor type. Squares are summed in float64. */
+/* SkipSimplifiedLayerNormalization: the statistics and the normalized value come from the float32
+ * sum; only the returned sum is rounded to the tensor type. Squares are summed in float64. */
 static void normalize(const nib_cpu_norm *norm, float *x)
 {
     double squares = 0;
@@ -66,7 +68,8 @@ static void finish(const nib_cpu_finish *f, const float *sums, size_t count)
 
 /* ---- weights ---- */
 
-static void dequantize_nbits(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out)
+static void dequantize_nbits(const nib_cpu_weights *w, size_t n, size_t k0, size_t count,
+                             float *out)
 {
     const size_t blob_bytes = w->block * (size_t)w->bits / 8;
     const uint8_t *row = w->codes + n * w->row_bytes;
@@ -138,8 +141,8 @@ static void arrange(const nib_cpu_weights *w, const float *x, size_t m, void *ar
     memcpy(arranged, x, m * w->K * sizeof *x);
 }
 
-static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1, float *y,
-                   size_t y_stride)
+static void decode(const nib_cpu_weights *w, const void *arranged, size_t m, size_t n0, size_t n1,
+                   float *y, size_t y_stride)
 {
     const float *x = arranged;
     for (size_t i = 0; i < m; i++) {
@@ -157,7 +160,8 @@ static const nib_cpu_gemv gemv = {
 
 /* ---- prefill ---- */
 
-static void tile(size_t rows, size_t kc, const void *packed, const void *panel, float *c, bool accumulate)
+static void tile(size_t rows, size_t kc, const void *packed, const void *panel, float *c,
+                 bool accumulate)
 {
     const float *a = packed, *weights = panel;
     float sums[TILE_M * TILE_N] = {0};
@@ -185,9 +189,9 @@ static const nib_cpu_gemm gemm = {
 
 /* ---- int8 activations (accuracy_level 4) ---- */
 
-/* What the activations are after int8 quantization, as float32: the products below are then exact but for the order of
- * additions. By blocks, scale max|x| / 127; magnitudes below 2^-100 become zero, and a block with a value that is not
- * finite becomes NaN. */
+/* What the activations are after int8 quantization, as float32: the products below are then exact
+ * but for the order of additions. By blocks, scale max|x| / 127; magnitudes below 2^-100 become
+ * zero, and a block with a value that is not finite becomes NaN. */
 static void quantize(const nib_cpu_weights *w, const float *x, size_t count, float *out)
 {
     for (size_t k = 0; k < count; k += w->block) {
@@ -198,7 +202,8 @@ static void quantize(const nib_cpu_weights *w, const float *x, size_t count, flo
             finite = finite && isfinite(x[i]);
             largest = fmaxf(largest, fabsf(x[i]));
         }
-        const float inverse = largest < 0x1p-100f ? 0 : 127 / largest, scale = largest < 0x1p-100f ? 0 : largest / 127;
+        const float inverse = largest < 0x1p-100f ? 0 : 127 / largest,
+                    scale = largest < 0x1p-100f ? 0 : largest / 127;
         for (size_t i = k; i < k + here; i++)
             out[i] = finite ? nearbyintf(x[i] * inverse) * scale : NAN;
     }
@@ -211,7 +216,8 @@ static void arrange8(const nib_cpu_weights *w, const float *x, size_t m, void *a
         quantize(w, x + i * w->K, w->K, out + i * w->K);
 }
 
-static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc, void *packed)
+static void pack8(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc,
+                  void *packed)
 {
     float values[TILE_M * TILE_K];
     for (size_t i = 0; i < rows; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walking along rows of 4-bit weights in chunks of 64 codes (32 bytes), with blocks of 32 or a multiple. 256-bit registers.
+ * Walking along rows of 4-bit weights in chunks of 64 codes (32 bytes), with blocks of 32 or a
+ * multiple. 256-bit registers.
  */
 #ifndef NIB_BACKEND_CPU_STRETCH_256_H
 #define NIB_BACKEND_CPU_STRETCH_256_H
@@ -26,7 +27,7 @@ enum { STRETCH_CHUNKS = 64, STRETCH_SCALES = 2 * STRETCH_CHUNKS };
 
 typedef struct stretch {
     const uint8_t *codes;
-    const char *x;       /* arranged activations, x_bytes for each chunk */
+    const char *x; /* arranged activations, x_bytes for each chunk */
     size_t x_bytes;
     const float *scales; /* float32, one for each block */
     bool pairs;          /* blocks of 32: a chunk has two */
@@ -39,7 +40,8 @@ INLINE __m256 scales_of(const stretch *s, bool pairs, size_t c)
 {
     if (!pairs)
         return _mm256_broadcast_ss(s->scales + (c >> s->shift));
-    return _mm256_blend_ps(_mm256_broadcast_ss(s->scales + 2 * c), _mm256_broadcast_ss(s->scales + 2 * c + 1), 0xf0);
+    return _mm256_blend_ps(_mm256_broadcast_ss(s->scales + 2 * c),
+                           _mm256_broadcast_ss(s->scales + 2 * c + 1), 0xf0);
 }
 
 /* Ask for weights a little ahead; the address may lie past their end. */
@@ -56,7 +58,8 @@ INLINE float add_lanes(__m256 v)
 }
 
 /* Scales [first, first + count) of the matrix, as float32: in place, or converted into `copy`. */
-static inline const float *find_scales(const nib_cpu_weights *w, size_t first, size_t count, float *copy)
+static inline const float *find_scales(const nib_cpu_weights *w, size_t first, size_t count,
+                                       float *copy)
 {
     if (!w->half_scales)
         return (const float *)w->scales + first;
@@ -77,7 +80,13 @@ static inline stretch tail_of(const stretch *s, padded_chunk *copy)
     *copy = (padded_chunk){0};
     memcpy(copy->codes, s->codes + s->chunks * CHUNK_BYTES, CHUNK_BYTES / 2);
     copy->scales[0] = nib_load(s->scales, false, s->pairs ? 2 * s->chunks : s->chunks >> s->shift);
-    return (stretch){copy->codes, s->x + s->chunks * s->x_bytes, s->x_bytes, copy->scales, s->pairs, s->shift, 1};
+    return (stretch){copy->codes,
+                     s->x + s->chunks * s->x_bytes,
+                     s->x_bytes,
+                     copy->scales,
+                     s->pairs,
+                     s->shift,
+                     1};
 }
 
 /* How the blocks of a matrix lie in chunks. */
@@ -89,18 +98,21 @@ static inline stretch begin_stretch(const nib_cpu_weights *w, size_t x_bytes)
     return s;
 }
 
-/* Adds the dot products of a stretch with m activation rows to `total`, whose layout is the function's own. */
+/* Adds the dot products of a stretch with m activation rows to `total`, whose layout is the
+ * function's own. */
 typedef void (*stretch_dot)(const void *tables, const stretch *s, size_t m, __m256 *total);
 
 /* The stretch of weight row n that starts at chunk c and has at most `length` chunks. */
-INLINE void dot_one_stretch(const nib_cpu_weights *w, const row_view *view, stretch_dot dot, const void *tables,
-                            stretch s, size_t n, size_t c, size_t length, const char *arranged, size_t m, __m256 *total)
+INLINE void dot_one_stretch(const nib_cpu_weights *w, const row_view *view, stretch_dot dot,
+                            const void *tables, stretch s, size_t n, size_t c, size_t length,
+                            const char *arranged, size_t m, __m256 *total)
 {
     const size_t chunks = chunk_count(w), in_row = view->row_bytes / CHUNK_BYTES;
     const size_t whole = in_row < chunks ? in_row : chunks;
     const size_t first = c * CHUNK / w->block, left = view->row_scales - first;
     float copy[STRETCH_SCALES];
-    s.scales = find_scales(w, n * view->row_scales + first, left < 2 * length ? left : 2 * length, copy);
+    s.scales =
+        find_scales(w, n * view->row_scales + first, left < 2 * length ? left : 2 * length, copy);
     s.codes = view->codes + n * view->row_bytes + c * CHUNK_BYTES;
     s.x = arranged + c * s.x_bytes;
     s.chunks = whole - c < length ? whole - c : length;
@@ -113,20 +125,26 @@ INLINE void dot_one_stretch(const nib_cpu_weights *w, const row_view *view, stre
     }
 }
 
-/* Dot products of the weight rows [n0, n1) with m activation rows, each as `sums` vectors to be added up. Several activation
- * rows do not fit the first-level cache: K is then done in short stretches, each for a group of weight rows. */
-INLINE void dot_rows(const nib_cpu_weights *w, stretch_dot dot, const void *tables, size_t chunk_x_bytes, size_t sums,
-                     const char *arranged, size_t m, size_t n0, size_t n1, float *y, size_t y_stride)
+/* Dot products of the weight rows [n0, n1) with m activation rows, each as `sums` vectors to be
+ * added up. Several activation rows do not fit the first-level cache: K is then done in short
+ * stretches, each for a group of weight rows. */
+INLINE void dot_rows(const nib_cpu_weights *w, stretch_dot dot, const void *tables,
+                     size_t chunk_x_bytes, size_t sums, const char *arranged, size_t m, size_t n0,
+                     size_t n1, float *y, size_t y_stride)
 {
     enum { ROWS = 16, MAX_SUMS = 8 };
     const row_view view = view_rows(w);
     const stretch s = begin_stretch(w, m * chunk_x_bytes);
-    const size_t rows = m == 1 ? 1 : ROWS, length = m == 1 ? STRETCH_CHUNKS : m == 2 ? 32 : m <= 4 ? 16 : 8;
+    const size_t rows = m == 1 ? 1 : ROWS, length = m == 1   ? STRETCH_CHUNKS
+                                                    : m == 2 ? 32
+                                                    : m <= 4 ? 16
+                                                             : 8;
     for (size_t g = n0; g < n1; g += rows) {
         __m256 total[ROWS][MAX_SUMS];
         const size_t end = n1 - g < rows ? n1 : g + rows;
         for (size_t n = g; n < end; n++) {
-            UNROLL for (size_t i = 0; i < MAX_SUMS; i++)
+            UNROLL
+            for (size_t i = 0; i < MAX_SUMS; i++)
                 total[n - g][i] = _mm256_setzero_ps();
         }
         for (size_t c = 0; c < chunk_count(w); c += length) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * UNROLL stands before a loop with a constant count over an array of vectors, so that the array lives in registers.
- * INLINE functions have parameters that are constants in each call, and such loops over them.
+ * UNROLL stands before a loop with a constant count over an array of vectors, so that the array
+ * lives in registers. INLINE functions have parameters that are constants in each call, and such
+ * loops over them.
  */
 #ifndef NIB_BACKEND_CPU_UNROLL_H
 #define NIB_BACKEND_CPU_UNROLL_H

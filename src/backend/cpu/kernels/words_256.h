@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packed words (4 bytes of codes) of eight weight rows, transposed: what panels are made from. 256-bit registers.
+ * Packed words (4 bytes of codes) of eight weight rows, transposed: what panels are made from.
+ * 256-bit registers.
  */
 #ifndef NIB_BACKEND_CPU_WORDS_256_H
 #define NIB_BACKEND_CPU_WORDS_256_H
@@ -63,7 +64,8 @@ INLINE __m256 block_scales(const nib_cpu_weights *w, const panel_rows *rows, siz
     return vec_load(scales);
 }
 
-/* `count` words (1..8) of the eight rows, from byte `offset` of each; no byte beyond them is read. */
+/* `count` words (1..8) of the eight rows, from byte `offset` of each; no byte beyond them is read.
+ */
 INLINE void load_words(const panel_rows *rows, size_t offset, size_t count, __m256i *words)
 {
     for (int i = 0; i < 8; i++) {
@@ -78,7 +80,8 @@ INLINE void load_words(const panel_rows *rows, size_t offset, size_t count, __m2
     transpose_words(words);
 }
 
-/* Ask for the words that the next slice of K will need, `offset` bytes into each row; they may lie past its end. */
+/* Ask for the words that the next slice of K will need, `offset` bytes into each row; they may lie
+ * past its end. */
 INLINE void prefetch_words(const panel_rows *rows, size_t offset, size_t bytes)
 {
     for (size_t i = 0; i < 8; i++) {
