@@ -12,6 +12,9 @@
  *     const float *y = nib_tensor_data(nib_call_tensor(call, "Y"));
  *
  * examples/run.c is the whole program.
+ *
+ * Arguments. No pointer may be NULL unless its comment says so; `error`, and what a ..._free function takes, always may.
+ * Most other NULLs are refused with NIB_INVALID_ARGUMENT, but a NULL `out` is not checked for.
  */
 #ifndef NIBBLE_H
 #define NIBBLE_H

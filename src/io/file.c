@@ -215,6 +215,9 @@ nib_status nib_file_parse(nib_context *context, nib_file_kind kind, const void *
 
 nib_status nib_file_open(nib_context *context, const char *path, nib_file **out, nib_error *error)
 {
+    *out = NULL;
+    if (!context || !path)
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_file_open needs a context and a path");
     nib_status status = create_file(context, path, out, error);
     if (status == NIB_OK)
         status = nib_mapping_open(context, path, &(*out)->mapping, error);

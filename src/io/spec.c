@@ -330,6 +330,8 @@ nib_status nib_tensor_from_spec(nib_context *context, const char *spec, nib_tens
                                 nib_error *error)
 {
     *out = NULL;
+    if (!context || !spec)
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_tensor_from_spec needs a context and a SPEC");
     if (is_literal(spec)) {
         const nib_status status = make_literal(context, spec, out, error);
         if (status != NIB_OK)

@@ -139,6 +139,15 @@ static nib_status make_plan(nib_planner *p)
     return nib_planner_build_variant(p);
 }
 
+static bool lacks_a_list(const nib_request *request)
+{
+    return (request->tensor_count > 0 && !request->tensors) ||
+           (request->attribute_count > 0 && !request->attributes) ||
+           (request->argument_count > 0 && !request->arguments) ||
+           (request->tunable_count > 0 && !request->tunables) ||
+           (request->want_count > 0 && !request->want);
+}
+
 nib_status nib_plan_create(const nib_package *package, const nib_request *request,
                            const nib_caps *caps, nib_plan **out, nib_error *error)
 {
@@ -146,6 +155,9 @@ nib_status nib_plan_create(const nib_package *package, const nib_request *reques
     if (!package || !request || !caps)
         return nib_fail(error, NIB_INVALID_ARGUMENT,
                         "a plan needs a package, a request and capabilities");
+    if (lacks_a_list(request))
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "a list of the request is NULL, but its count is not 0");
     const nib_allocator *allocator = &package->context->allocator;
     nib_plan *plan = nib_allocate(allocator, 1, sizeof *plan);
     if (!plan)

@@ -392,6 +392,21 @@ static void places_may_contain_colons(void **state)
     nib_tensor_free(other);
 }
 
+static void nulls_are_refused(void **state)
+{
+    nib_error error = {0};
+    nib_tensor *tensor = NULL;
+    nib_file *file = NULL;
+    assert_int_equal(nib_tensor_from_spec(context_of(state), NULL, &tensor, &error),
+                     NIB_INVALID_ARGUMENT);
+    assert_int_equal(nib_tensor_from_spec(NULL, "float32[1]=1", &tensor, &error),
+                     NIB_INVALID_ARGUMENT);
+    assert_int_equal(nib_file_open(context_of(state), NULL, &file, &error), NIB_INVALID_ARGUMENT);
+    assert_int_equal(nib_file_open(NULL, "x.npy", &file, &error), NIB_INVALID_ARGUMENT);
+    assert_null(tensor);
+    assert_null(file);
+}
+
 /* A name is optional when there is one tensor, and a tensor from a spec stays valid on its own. */
 static void a_single_tensor_needs_no_name(void **state)
 {
@@ -422,6 +437,7 @@ int main(void)
         IO_TEST(literals_fill),
         IO_TEST(random_fills_are_repeatable),
         IO_TEST(bad_literals_are_named),
+        IO_TEST(nulls_are_refused),
         IO_TEST(places_may_contain_colons),
         IO_TEST(a_single_tensor_needs_no_name),
     };

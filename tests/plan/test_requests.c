@@ -208,9 +208,31 @@ static void requests(void **state)
     free(text);
 }
 
+/* A count without its list is the caller's slip, not a crash. */
+static void lists_that_are_missing(void **state)
+{
+    (void)state;
+    nib_package *package = package_from_file(
+        NIB_SOURCE_DIR "/kernels/com.microsoft.MatMulBnb4/build/webgpu/manifest.json");
+    assert_non_null(package);
+    nib_caps *caps;
+    assert_int_equal(nib_caps_parse(test_context(), NULL, &caps, NULL), NIB_OK);
+    const nib_request slips[] = {
+        {.tensor_count = 1}, {.attribute_count = 1}, {.argument_count = 1}, {.tunable_count = 1}, {.want_count = 1}};
+    for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
+        nib_plan *plan = NULL;
+        nib_error error = {0};
+        assert_int_equal(nib_plan_create(package, &slips[i], caps, &plan, &error), NIB_INVALID_ARGUMENT);
+        assert_null(plan);
+        expect_message(&error, "a list of the request is NULL");
+    }
+    nib_caps_free(caps);
+    free_package(package);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(requests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(requests), cmocka_unit_test(lists_that_are_missing)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free_test_context();
     return failed;
