@@ -8,7 +8,7 @@ set -euo pipefail
 build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev
   libcurl4-openssl-dev)
 demo=(python3 python3-venv)
-check=(libcmocka-dev openssl zsh fish dpkg-dev file clang libclang-rt-14-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+check=(libcmocka-dev openssl zsh fish dpkg-dev file clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
   qemu-user debootstrap)
 packages=("${build[@]}")
 [ "${1:-check}" = build ] || packages+=("${demo[@]}")
