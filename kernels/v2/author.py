@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the manifests of the version 2 packages, and copy the shared templates into them.
+"""Write the manifests and cards of the version 2 packages, and copy the shared templates into them.
 
   kernels/v2/author.py [--check]
 
@@ -20,7 +20,17 @@ SHARED = HERE / "shared"
 TUNABLES = {
     "DECODE_MAX_ROWS": (8, "Rows up to which every row is in registers while the weights pass once; at most 8."),
     "DECODE_THREADS": (512, "Invocations that a decode workgroup has at most; longer rows are taken in several steps."),
+    "DECODE_BATCH": (0, "Columns that a decode invocation sums at a time; 0 lets the number of rows decide."),
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
+    "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
+    "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
+    "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
+    "MATRIX_FEW_TILES": (80, "Workgroups of 512 rows below which the matrix shader takes smaller ones."),
+    "MATRIX_ROW_TILES": (0, "Matrices of rows a subgroup holds at most, up to 4; 0 means 4."),
+    "MATRIX_COLUMN_SUBGROUPS": (0, "Subgroups that share the columns of a tile: 1 or 2; 0 lets the shape decide."),
+    "MATRIX_AHEAD": (0, "Sets of rows a subgroup has in registers: 1, 2 or 4; 0 lets the shape decide."),
+    "MATRIX_DEPTH": (128, "Depth of a tile of weights in workgroup memory at most: 128, 64 or 32."),
+    "PACK_THREADS": (128, "Invocations that lay out one row for the matrix units."),
 }
 
 # Facts about the device, and what every decode variant derives. Values are expressions.
@@ -43,9 +53,9 @@ def decode_derive(op):
         "decodeRowTile": f"pow2ceil({rows(op)})",
         "decodeSides": 2 if gated else 1,
         "decodeSlice": f"min({block}, 32 if decodeRowTile == 1 else (16 if decodeRowTile == 2 else 8))",
-        "decodeBatch": "(2 if decodeRowTile <= 2 else 1)" if gated else
-                       "(4 if decodeRowTile == 1 else 2)",
-        "decodeColumnsWanted": f"(4 if {columns(op)} <= 2048 else (8 if {columns(op)} <= 8192 else 16)) "
+        "decodeBatch": ("(2 if decodeRowTile <= 2 else 1)" if gated else f"({8 if op == 'MatMulNBitsQkv' else 4} if decodeRowTile == 1 else 2)") +
+                       " if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
+        "decodeColumnsWanted": f"max(decodeBatch, 4 if {columns(op)} <= 2048 else (8 if {columns(op)} <= 8192 else 16)) "
                                "if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
         "decodeSlices": "ceilDiv(attrs.K, decodeSlice)",
         "decodeWidth": "laneWidth if laneWidth > 0 else 32",
@@ -63,6 +73,63 @@ def decode_derive(op):
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
+    }
+
+
+def matrix_derive(op):
+    """Tiles of the matrix shader: the largest configuration the adapter has, then what fits its limits."""
+    m, pieces = rows(op), 2 if op == "MatMulNBitsMlp" else 1
+    size = lambda name, value: f'selectattr("{name}", "equalto", {value})'  # noqa: E731
+    # selectattr compares text only; an entry that is not there is undefined and equals no number.
+    count = lambda a, b, c: " or ".join(  # noqa: E731
+        f"matrixConfigs[{i}].M == {a} and matrixConfigs[{i}].N == {b} and matrixConfigs[{i}].K == {c}" for i in range(8))
+    split = 'tensorDtypes.aT == "float32"'
+    bytes_at = lambda depth: f"{depth} * (matrixColumns + 8) * 2 * matrixParts + matrixOtherBytes"  # noqa: E731
+    counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
+    return {
+        "matrixConfigs": "(device.adapterInfo.subgroupMatrixConfigs | " + size("componentType", '"f16"') + " | " +
+                         size("resultComponentType", '"f32"') + ') if has(device.adapterInfo, "subgroupMatrixConfigs") else []',
+        "matrix16": count(16, 16, 16),
+        "matrix16x8": count(16, 8, 16),
+        "matrix8": count(8, 8, 8),
+        "matrixTileM": "16 if matrix16 or matrix16x8 else 8",
+        "matrixTileN": "16 if matrix16 else 8",
+        "matrixTileK": "16 if matrix16 or matrix16x8 else 8",
+        "matrixParts": f"2 if {split} else 1",
+        "matrixColumns": "4 * matrixTileM",
+        "matrixRowTiles": f"max(1, min(tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else 4, ceilDiv({m}, matrixTileM)))",
+        "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
+        "matrixTiles": " + ".join(f"ceilDiv({n}, matrixRealColumns)" for _, n in counted),
+        "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
+                               "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
+        "matrixRowStacks": f"pow2ceil(ceilDiv({m}, matrixRowTiles * matrixTileM))",
+        # Columns are cut in two where whole columns would leave most of the card idle, and with float32, for its registers.
+        "matrixSubgroupColumns": f"min(tunables.MATRIX_COLUMN_SUBGROUPS, matrixSubgroupsMost) if tunables.MATRIX_COLUMN_SUBGROUPS > 0 "
+                                 f"else 2 if matrixSubgroupsMost >= 2 and (matrixRowStacks == 1 or {split} or "
+                                 f"matrixTiles * ceilDiv({m}, 512) < tunables.MATRIX_FEW_TILES) else 1",
+        "matrixSubgroupRows": "max(1, min(floor(matrixSubgroupsMost / matrixSubgroupColumns), matrixRowStacks))",
+        "matrixColumnTiles": "matrixColumns / matrixTileN / matrixSubgroupColumns",
+        "matrixOtherBytes": "matrixSubgroupsMost * 8 * matrixTileM * matrixTileN + 8 * matrixColumns + "
+                            "4 * max(matrixColumns, matrixSubgroupsMost * laneWidth) + 64",
+        "matrixDepth": f"pick([[tunables.MATRIX_DEPTH >= 128 and {bytes_at(128)} <= device.limits.maxComputeWorkgroupStorageSize, 128], "
+                       f"[tunables.MATRIX_DEPTH >= 64 and {bytes_at(64)} <= device.limits.maxComputeWorkgroupStorageSize, 64]], 32)",
+        "matrixSubgroupDepth": "pick([[matrixSubgroupRows * matrixSubgroupColumns * 4 <= matrixSubgroupsMost and matrixDepth >= 8 * matrixTileK, 4], "
+                               "[matrixSubgroupRows * matrixSubgroupColumns * 2 <= matrixSubgroupsMost and matrixDepth >= 4 * matrixTileK, 2]], 1)",
+        "matrixOwnTiles": "matrixDepth / matrixTileK / matrixSubgroupDepth",
+        "matrixAheadWanted": "min(2 if matrixParts == 2 else 4, tunables.MATRIX_AHEAD if tunables.MATRIX_AHEAD > 0 else 2)",
+        "matrixAhead": "pick([[matrixAheadWanted >= 4 and matrixOwnTiles % 4 == 0, 4], "
+                       "[matrixAheadWanted >= 2 and matrixOwnTiles % 2 == 0, 2]], 1)",
+        "matrixPaddedK": "ceilDiv(attrs.K, matrixDepth) * matrixDepth",
+        "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
+        "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
+        "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows",
+        "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
+        "matrixOk": f"{m} >= tunables.MATRIX_MIN_ROWS and fixedSubgroups and (matrix16 or matrix16x8 or matrix8) and "
+                    "attrs.K % 32 == 0 and attrs.block_size >= 32" + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
+                    f" and {bytes_at(32)} <= device.limits.maxComputeWorkgroupStorageSize and "
+                    "2 * matrixScratch <= min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
+                    "matrixScratch < 4294967296 and matrixTiles <= 65535 and matrixPaddedRows / matrixGroupRows <= 65535 and "
+                    "matrixPaddedRows / 65535 <= 65535 and packThreads >= 1",
     }
 
 
@@ -178,19 +245,135 @@ def decode_variants(op):
     return found
 
 
+def matrix_passes(op, kind):
+    pairs = matrices(op)
+    shared = {
+        "K": "attrs.K", "paddedK": "matrixPaddedK", "paddedRows": "matrixPaddedRows", "rowCount": rows(op),
+        "tileM": "matrixTileM", "tileK": "matrixTileK", "split": 'tensorDtypes.aT == "float32"', "aScalar": "aScalarName",
+    }
+    flags = flags_derive(kind, op) or {"hasNorm": False, "hasSkip": False, "writeResidual": False, "hasGateBias": False,
+                                       "hasUpBias": False}
+    row_flags = {k: flags[k] for k in ("hasNorm", "hasSkip", "writeResidual")}
+    return [
+        {
+            "id": "rows",
+            "name": f"{op}.PackRows",
+            "shader": "pack-rows.wgsl.jinja",
+            "derive": {**shared, "threads": "packThreads", **row_flags},
+            "bindings": activations(kind, "s_") + ["packed"],
+            "dispatch": {"workgroups": "matrixPaddedRows"},
+        },
+        {
+            "id": "main",
+            "name": f"{op}.Matrix",
+            "shader": "matrix.wgsl.jinja",
+            "derive": {
+                "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "bnb4": op == "MatMulBnb4",
+                "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
+                **shared, "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
+                "tileN": "matrixTileN", "rowTiles": "matrixRowTiles", "columnTiles": "matrixColumnTiles",
+                "subgroupRows": "matrixSubgroupRows", "subgroupColumns": "matrixSubgroupColumns",
+                "subgroupDepth": "matrixSubgroupDepth", "ahead": "matrixAhead",
+                "tileDepth": "matrixDepth", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
+            },
+            "bindings": ["packed_rows"] + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
+            "dispatch": {"x": "matrixTiles", "y": "matrixPaddedRows / matrixGroupRows"},
+        },
+    ]
+
+
+def matrix_variants(op):
+    patterns = [{"componentType": "f16", "resultComponentType": "f32", "M": m, "N": n, "K": k}
+                for m, n, k in ((16, 16, 16), (16, 8, 16), (8, 8, 8))]
+    return [{
+        "id": joined("matrix", kind[0]),
+        "description": "Many rows on the matrix units; float32 in two float16 halves.",
+        "priority": 50,
+        "requires": {
+            "features": ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"],
+            "subgroupMatrixConfigs": patterns,
+        },
+        "when": kind[1] + ["matrixOk"],
+        "intermediates": [{"id": "packedRows", "dtype": "float16", "shape": "[matrixScratch]"}],
+        "passes": matrix_passes(op, kind),
+    } for kind in kinds(op)]
+
+
+def tiled_pass(op, kind, pairs, ident):
+    counted = pairs[:1] if op == "MatMulNBitsMlp" else pairs
+    flags = flags_derive(kind, op) or {"hasGateBias": False, "hasUpBias": False}
+    return {
+        "id": ident,
+        "name": f"{op}.Tiled{ident.capitalize() if ident != 'main' else ''}",
+        "shader": "tiled.wgsl.jinja",
+        "derive": {
+            "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "bnb4": op == "MatMulBnb4",
+            "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
+            "K": "attrs.K", "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
+            "rowCount": rows(op), "aScalar": "aScalarName",
+            "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
+        },
+        "bindings": ["tiled_normed" if kind[2] else "tiled_a"] + weights(pairs, op, "word_b") + biases(kind) +
+                    outputs(pairs, op),
+        "dispatch": {"x": " + ".join(f"ceilDiv({n}, tiledColumns)" for _, n in counted), "y": f"ceilDiv({rows(op)}, 64)"},
+    }
+
+
+def tiled_variants(op):
+    """Version 1's norm pass into float32, where there is a norm, then tiles."""
+    found = []
+    for kind in kinds(op):
+        norm = [] if not kind[2] else [{
+            "id": "norm",
+            "name": f"{op}.RmsNorm",
+            "shader": "matmul-nbits-fused-rms-norm.wgsl.jinja",
+            "derive": flags_derive((*kind[:5], False, False), op) | {},
+            "bindings": ["s_a"] + (["s_skip"] if kind[3] else []) + ["norm_scale", "normed"] +
+                        (["s_residual"] if kind[4] else []) + ["params"],
+            "dispatch": {"x": f"min({rows(op)}, DISPATCH_FOLD_WIDTH)", "y": f"ceilDiv({rows(op)}, DISPATCH_FOLD_WIDTH)"},
+        }]
+        scratch = [{"id": "normedA", "dtype": "float32", "shape": "[numel(shapes.aT)]"}] if kind[2] else None
+        for split in ([False, True] if op == "MatMulNBitsQkv" else [False]):
+            passes = [tiled_pass(op, kind, [p], p[0]) for p in matrices(op)] if split else \
+                [tiled_pass(op, kind, matrices(op), "main")]
+            variant = {
+                "id": joined("split_tiled" if split else "tiled64" if op == "MatMulBnb4" else "tiled", kind[0]),
+                "description": "Many rows without matrix units, float32 throughout." +
+                               (" One matrix a pass, for devices with few storage buffers." if split else ""),
+                "priority": 35 if split else 40,
+                "when": kind[1] + ["tiledOk"],
+                "intermediates": scratch,
+                "passes": norm + passes,
+            }
+            found.append({k: v for k, v in variant.items() if v is not None})
+    return found
+
+
 def bindings(op):
     """Handles of the new passes. v_ marks the activations in vectors of four."""
     found = {}
     ro = "read-only-storage"
     found["v_a"] = {"name": "a", "arg": "aT", "buffer": ro, "elementType": "$aVec4"}
+    found["s_a"] = {"name": "a", "arg": "aT", "buffer": ro, "elementType": "$aScalarName"}
+    found["tiled_a"] = {"name": "x", "arg": "aT", "buffer": ro, "elementType": "$aVec4"}
+    if op != "MatMulBnb4":
+        found["tiled_normed"] = {"scratch": "normedA", "name": "x", "buffer": ro, "elementType": "vec4<f32>"}
+    found["packed"] = {"scratch": "packedRows", "name": "packed", "buffer": "storage", "elementType": "vec4<u32>"}
+    found["packed_rows"] = {"scratch": "packedRows", "name": "rows", "buffer": ro, "elementType": "f16"}
     if op == "MatMulBnb4":
+        found["word_b"] = {"name": "y_b", "arg": "bT", "buffer": ro, "elementType": "u32"}
+        found["chunk_b"] = {"name": "y_b", "arg": "bT", "buffer": ro, "elementType": "vec4<u32>"}
         found["decode_b"] = {"name": "y_b", "arg": "bT", "buffer": ro, "elementType": "$decodeElement"}
         found["absmax_v2"] = {"name": "y_scales", "arg": "absmaxT", "buffer": ro, "elementType": "$absmaxScalar"}
         return found
     found["v_skip"] = {"name": "skip", "arg": "skipT", "buffer": ro, "elementType": "$aVec4"}
     found["v_norm_scale"] = {"name": "norm_scale", "arg": "normScaleT", "buffer": ro, "elementType": "$aVec4"}
     found["v_residual"] = {"name": "residual", "arg": "residualT", "buffer": "storage", "elementType": "$aVec4"}
+    for name, arg, buffer in (("skip", "skipT", ro), ("norm_scale", "normScaleT", ro), ("residual", "residualT", "storage")):
+        found["s_" + name] = {"name": name, "arg": arg, "buffer": buffer, "elementType": "$aScalarName"}
     for p, _ in matrices(op):
+        found[f"{p}_word_b"] = {"name": f"{p}_b", "arg": f"{p}BT", "buffer": ro, "elementType": "u32"}
+        found[f"{p}_chunk_b"] = {"name": f"{p}_b", "arg": f"{p}BT", "buffer": ro, "elementType": "vec4<u32>"}
         found[f"{p}_decode_b"] = {"name": f"{p}_b", "arg": f"{p}BT", "buffer": ro, "elementType": "$decodeElement"}
     return found
 
@@ -208,13 +391,22 @@ def manifest(op):
     derive.update(decode)
     derive["decodeGroups"] = " + ".join(f"ceilDiv({n}, max(1, decodeColumns))" for _, n in counted)
     derive["decodeOk"] = ok
+    derive.update(matrix_derive(op))
+    derive["tiledColumns"] = 32 if op == "MatMulNBitsMlp" else 64
+    derive["tiledOk"] = (f"{rows(op)} >= tunables.TILED_MIN_ROWS and attrs.K % 32 == 0 and attrs.block_size >= 16"
+                         + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
+                         " and device.limits.maxComputeInvocationsPerWorkgroup >= 128 and device.limits.maxComputeWorkgroupSizeX >= 16"
+                         " and device.limits.maxComputeWorkgroupSizeY >= 8 and device.limits.maxComputeWorkgroupStorageSize >= "
+                         + str(2 * 16 * 32 * 16 + (64 if op == "MatMulBnb4" else 0)) +
+                         " and " + " + ".join(f"ceilDiv({n}, tiledColumns)" for _, n in counted) + " <= 65535"
+                         f" and ceilDiv({rows(op)}, 64) <= 65535")
     m["bindings"].update(bindings(op))
     if op == "MatMulBnb4":
         m["inputs"]["bT"]["layout"] = "packed"
         m["inputs"]["bT"]["description"] = m["inputs"]["bT"]["description"].replace(
             "The shaders read one u32 for each byte.", "Four bytes fill a u32.")
         m["bindings"]["y"] = {"arg": "yT", "buffer": "storage", "elementType": "$aScalar"}
-    m["variants"] = decode_variants(op) + old_variants
+    m["variants"] = decode_variants(op) + matrix_variants(op) + tiled_variants(op) + old_variants
     return m
 
 
@@ -253,10 +445,67 @@ def shader_files(op, m):
     return seen
 
 
+CARD = """---
+library_name: kernels
+license: apache-2.0
+tags:
+- kernel
+- webgpu
+- wgsl
+---
+# com.microsoft.{op}, contract version 2
+
+{description}
+
+Tensors, attributes, semantics and limits are those of [version 1](../../com.microsoft.{op}/README.md). What is
+different, how the variants work and how exact they are: [kernels/v2](../README.md).
+
+## Inputs and outputs
+
+| Name | Bind key | Dtype | Presence |
+| --- | --- | --- | --- |
+{ports}
+
+## Attributes
+
+| Attribute | Default |
+| --- | --- |
+{attributes}
+
+## Variants, best first
+
+| Variant | Priority | Passes | Storage buffers |
+| --- | --- | --- | --- |
+{variants}
+
+## Tunables
+
+| Tunable | Default | Description |
+| --- | --- | --- |
+{tunables}
+"""
+
+
+def buffers(m, variant):
+    return max(sum("struct" not in m["bindings"][b] for b in p["bindings"]) for p in variant["passes"])
+
+
+def card(op, m):
+    ports = [f"| `{p['onnx']}` | `{key}` | `{p['dtype']}` | {'optional' if p.get('optional') else 'required'} |"
+             for side in ("inputs", "outputs") for key, p in m[side].items()]
+    variants = [f"| `{v['id']}` | {v.get('priority', 0)} | {', '.join(p['id'] for p in v['passes'])} | {buffers(m, v)} |"
+                for v in sorted(m["variants"], key=lambda v: -v.get("priority", 0))]
+    attributes = [f"| `{name}` | {json.dumps(a['default']) if 'default' in a else '-'} |" for name, a in m["attributes"].items()]
+    tunables = [f"| `{name}` | {t['default']} | {t['description']} |" for name, t in m["tunables"].items()]
+    return CARD.format(op=op, description=m["description"], ports="\n".join(ports), variants="\n".join(variants),
+                       attributes="\n".join(attributes), tunables="\n".join(tunables))
+
+
 def files(op):
     m = manifest(op)
+    folder = HERE / f"com.microsoft.{op}"
     found = {"manifest.json": text(m) + "\n", **shader_files(op, m)}
-    return {HERE / f"com.microsoft.{op}/build/webgpu" / name: data for name, data in found.items()}
+    return {folder / "README.md": card(op, m), **{folder / "build/webgpu" / name: data for name, data in found.items()}}
 
 
 def main():
