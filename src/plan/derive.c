@@ -116,30 +116,6 @@ nib_status nib_planner_eval_node(nib_planner *p, const nib_derive_node *node,
     return NIB_OK;
 }
 
-/* An attribute of a type that the author did not think of is the usual cause of a failing derive,
- * so say so. */
-static void note_odd_attributes(nib_planner *p, nib_str text)
-{
-    char note[512];
-    size_t used = 0;
-    for (size_t i = 0; i < p->plan->attributes->count; i++) {
-        const nib_entry *entry = &p->plan->attributes->entries[i];
-        char member[160];
-        const int length = snprintf(member, sizeof member, "attrs.%.*s", NIB_STR_ARG(entry->key));
-        if (nib_value_is_number(entry->value) || length < 0 || (size_t)length >= sizeof member ||
-            !memmem(text.data, text.len, member, (size_t)length) || used >= sizeof note)
-            continue;
-        const int written = snprintf(note + used, sizeof note - used, "; attribute '%.*s' is %s",
-                                     NIB_STR_ARG(entry->key), nib_value_label(entry->value).text);
-        used += written > 0 ? (size_t)written : 0;
-    }
-    nib_error *error = p->error;
-    if (error && used) {
-        const size_t length = strlen(error->message);
-        snprintf(error->message + length, sizeof error->message - length, "%s", note);
-    }
-}
-
 nib_status nib_planner_derive(nib_planner *p, const nib_derives *derives, const nib_scope *scope,
                               nib_map *into)
 {
@@ -148,8 +124,6 @@ nib_status nib_planner_derive(nib_planner *p, const nib_derives *derives, const 
         nib_value value;
         const nib_status status = nib_planner_eval_node(p, &derive->node, scope, &value);
         if (status != NIB_OK) {
-            if (status == NIB_EVAL && derive->node.kind == NIB_DERIVE_EXPR)
-                note_odd_attributes(p, derive->node.expr.text);
             nib_error_path_prefix(p->error, "%.*s", NIB_STR_ARG(derive->name));
             return status;
         }

@@ -339,3 +339,83 @@ void nib_planner_explain(nib_planner *p, const nib_scope *scope, nib_str clause,
         out->status = text.status;
     nib_buf_free(&text);
 }
+
+/* ---- ranks and shapes ---- */
+
+/* A declared rank is documentation and not enforced (format 2.A.3), but a good hint when nothing
+ * fits. */
+void nib_planner_explain_rank(nib_planner *p, const nib_scope *scope, const nib_operand *operand,
+                              nib_buf *out)
+{
+    nib_expr expr;
+    nib_value value;
+    nib_error *outer = p->error;
+    if (!operand->given || operand->port->rank_text.len == 0)
+        return;
+    p->error = NULL;
+    const bool known =
+        nib_expr_compile(&p->scratch, operand->port->rank_text, &expr, NULL) == NIB_OK &&
+        nib_planner_eval(p, &expr, scope, &value) == NIB_OK && nib_value_is_number(value);
+    p->error = outer;
+    if (known && value.as.number != (double)operand->desc.rank)
+        nib_buf_printf(out, "%s%s has rank %u, it is declared with rank %s", out->len ? ", " : "",
+                       nib_port_label(operand->port).text, (unsigned)operand->desc.rank,
+                       nib_value_label(value).text);
+}
+
+/* The tensor's name in the rule itself, or in a derive that the rule names. */
+static bool rule_reads(const nib_planner *p, const nib_shape_rule *rule, const nib_port *port)
+{
+    const nib_derives *derives = &p->contract->derive;
+    for (size_t i = 0; i < rule->count; i++) {
+        size_t count = 0;
+        const nib_free_name *names = nib_jinja_free_names(rule->items[i].program, &count);
+        if (mentions_port(rule->items[i].text, port))
+            return true;
+        for (size_t n = 0; n < count; n++) {
+            for (size_t d = 0; d < derives->count; d++) {
+                if (derives->items[d].node.kind == NIB_DERIVE_EXPR &&
+                    nib_str_eq(derives->items[d].name, names[n].name) &&
+                    mentions_port(derives->items[d].node.expr.text, port))
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void write_shape_notes(nib_planner *p, const nib_scope *scope, const nib_shape_rule *rule,
+                              nib_buf *ranks, nib_buf *tensors)
+{
+    for (size_t i = 0; i < p->contract->port_count; i++) {
+        const nib_operand *operand = &p->operands[i];
+        char text[NIB_DESC_TEXT_BYTES];
+        if (!operand->given || !rule_reads(p, rule, operand->port))
+            continue;
+        nib_planner_explain_rank(p, scope, operand, ranks);
+        nib_tensor_desc_format(&operand->desc, text, sizeof text);
+        nib_buf_printf(tensors, "; %s is %s, rank %u", nib_port_label(operand->port).text, text,
+                       (unsigned)operand->desc.rank);
+    }
+}
+
+nib_status nib_planner_explain_shape(nib_planner *p, const nib_scope *scope,
+                                     const nib_shape_rule *rule, const nib_error *inner)
+{
+    nib_buf ranks, tensors;
+    if (!p->error || inner->code == NIB_OUT_OF_MEMORY)
+        return nib_fail(p->error, inner->code, "%s", inner->message);
+    nib_buf_init(&ranks, p->arena->allocator, 0);
+    nib_buf_init(&tensors, p->arena->allocator, 0);
+    write_shape_notes(p, scope, rule, &ranks, &tensors);
+    nib_status status = inner->code;
+    if (ranks.len)
+        status = nib_fail(p->error, NIB_REQUEST, "%.400s (%.1200s)", ranks.data, inner->message);
+    else if (tensors.len)
+        status = nib_fail(p->error, status, "%.1200s%.600s", inner->message, tensors.data);
+    else if (p->error->code == NIB_OK)
+        *p->error = *inner;
+    nib_buf_free(&ranks);
+    nib_buf_free(&tensors);
+    return status;
+}

@@ -186,14 +186,24 @@ static nib_status check_size(nib_planner *p, const nib_operand *operand,
                     nib_port_label(operand->port).text, text);
 }
 
+static nib_status infer_shape(nib_planner *p, const nib_scope *scope, const nib_port *port,
+                              nib_tensor_desc *desc)
+{
+    nib_error inner = {0}, *outer = p->error;
+    p->error = &inner;
+    const nib_status status = nib_planner_eval_shape(p, &port->shape, scope,
+                                                     nib_port_label(port).text, false, desc);
+    p->error = outer;
+    return status == NIB_OK ? NIB_OK : nib_planner_explain_shape(p, scope, &port->shape, &inner);
+}
+
 static nib_status infer_output(nib_planner *p, const nib_scope *scope, nib_operand *operand)
 {
     const nib_port *port = operand->port;
     nib_tensor_desc desc = operand->desc;
     NIB_TRY(infer_dtype(p, operand, &desc.dtype));
     if (port->shape.given) {
-        NIB_TRY(nib_planner_eval_shape(p, &port->shape, scope, nib_port_label(port).text, false,
-                                       &desc));
+        NIB_TRY(infer_shape(p, scope, port, &desc));
         NIB_TRY(check_size(p, operand, &desc));
         if (operand->given)
             NIB_TRY(check_destination(p, operand, &desc));

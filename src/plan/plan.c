@@ -148,16 +148,10 @@ static bool lacks_a_list(const nib_request *request)
            (request->want_count > 0 && !request->want);
 }
 
-nib_status nib_plan_create(const nib_package *package, const nib_request *request,
-                           const nib_caps *caps, nib_plan **out, nib_error *error)
+nib_status nib_plan_try(const nib_package *package, const nib_request *request,
+                        const nib_caps *caps, bool trial, nib_plan **out, nib_error *error)
 {
     *out = NULL;
-    if (!package || !request || !caps)
-        return nib_fail(error, NIB_INVALID_ARGUMENT,
-                        "a plan needs a package, a request and capabilities");
-    if (lacks_a_list(request))
-        return nib_fail(error, NIB_INVALID_ARGUMENT,
-                        "a list of the request is NULL, but its count is not 0");
     const nib_allocator *allocator = &package->context->allocator;
     nib_plan *plan = nib_allocate(allocator, 1, sizeof *plan);
     if (!plan)
@@ -172,7 +166,8 @@ nib_status nib_plan_create(const nib_package *package, const nib_request *reques
                      .error = error,
                      .contract = package->contract,
                      .request = request,
-                     .caps = caps};
+                     .caps = caps,
+                     .trial = trial};
     nib_arena_init(&p.scratch, allocator, 0);
     nib_arena_init(&p.eval, allocator, 0);
     const nib_status status = make_plan(&p);
@@ -184,6 +179,25 @@ nib_status nib_plan_create(const nib_package *package, const nib_request *reques
     }
     *out = plan;
     return NIB_OK;
+}
+
+nib_status nib_plan_create(const nib_package *package, const nib_request *request,
+                           const nib_caps *caps, nib_plan **out, nib_error *error)
+{
+    *out = NULL;
+    if (!package || !request || !caps)
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "a plan needs a package, a request and capabilities");
+    if (lacks_a_list(request))
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "a list of the request is NULL, but its count is not 0");
+    nib_error inner = {0};
+    nib_status status = nib_plan_try(package, request, caps, false, out, &inner);
+    if (status == NIB_EVAL)
+        status = nib_planner_blame(package, request, caps, &inner);
+    if (status != NIB_OK && error && error->code == NIB_OK)
+        *error = inner;
+    return status;
 }
 
 void nib_plan_free(nib_plan *plan)

@@ -94,6 +94,11 @@ struct nib_plan {
 
 /* The tensor with this key, ONNX name or list-dialect alias; NULL when the call has none. */
 const nib_plan_tensor *nib_plan_find_tensor(const nib_plan *plan, nib_str name);
+/* "input 'qBT' (q_B)", both names that users write, for messages. */
+typedef struct nib_label {
+    char text[200];
+} nib_label;
+nib_label nib_port_label(const nib_port *port);
 /* An effective attribute as a number; `fallback` when it is absent. */
 double nib_plan_attribute(const nib_plan *plan, const char *name, double fallback);
 const char *nib_plan_attribute_string(const nib_plan *plan, const char *name); /* NULL when absent */

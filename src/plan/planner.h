@@ -42,6 +42,7 @@ typedef struct nib_planner {
     nib_map *outer;     /* what a pass starts from: type variables and `derive`, or (list dialect)
                            `constants` */
     bool values_broken; /* relaxed: an attribute has a value that the manifest does not admit */
+    bool trial;         /* a repetition that looks for a cause; it logs nothing */
     bool all_empty;     /* no output has an element, so nothing runs (format 7.7) */
 } nib_planner;
 
@@ -50,11 +51,6 @@ typedef struct nib_planner {
 nib_status nib_planner_read_request(nib_planner *p);
 /* Index of the port with this key, ONNX name or alias (keys win); port_count when there is none. */
 size_t nib_contract_find_port(const nib_contract *contract, nib_str name);
-/* "input 'qBT' (q_B)" for messages. */
-typedef struct nib_label {
-    char text[200];
-} nib_label;
-nib_label nib_port_label(const nib_port *port);
 /* A value as a message shows it: strings quoted, numbers in their shortest form. */
 nib_label nib_value_label(nib_value value);
 
@@ -109,6 +105,16 @@ nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule,
 nib_status nib_fail_around(nib_error *error, const nib_error *inner, const char *format, ...)
     NIB_PRINTF(3, 4);
 
+/* ---- plan.c, blame.c ---- */
+
+/* nib_plan_create without its checks and hints; `trial`: nothing is logged. */
+nib_status nib_plan_try(const nib_package *package, const nib_request *request,
+                        const nib_caps *caps, bool trial, nib_plan **out, nib_error *error);
+/* After an expression failed: when an attribute of the wrong type is why, let `error` say so.
+ * Returns the code of `error`. */
+nib_status nib_planner_blame(const nib_package *package, const nib_request *request,
+                             const nib_caps *caps, nib_error *error);
+
 /* ---- infer.c, select.c, explain.c ---- */
 
 nib_status nib_planner_infer_outputs(nib_planner *p);
@@ -117,6 +123,13 @@ nib_status nib_planner_select(nib_planner *p, const nib_scope *scope);
 /* Append why `clause` is not true: the first false term of its `and` chain, through bare derive
  * names. */
 void nib_planner_explain(nib_planner *p, const nib_scope *scope, nib_str clause, nib_buf *out);
+
+/* Append that the tensor has another rank than it is declared with, if so. */
+void nib_planner_explain_rank(nib_planner *p, const nib_scope *scope, const nib_operand *operand,
+                              nib_buf *out);
+/* A shape rule failed as `inner` says: fail with the tensors that it reads, in one line. */
+nib_status nib_planner_explain_shape(nib_planner *p, const nib_scope *scope,
+                                     const nib_shape_rule *rule, const nib_error *inner);
 
 /* ---- expand.c ---- */
 

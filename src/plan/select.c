@@ -233,6 +233,8 @@ static void reject_clause_error(selection *s, const nib_variant *variant, const 
                                 const nib_error *inner)
 {
     nib_buf_printf(&s->reason, "`%.*s` failed: %s", NIB_STR_ARG(clause->text), inner->message);
+    if (s->p->trial)
+        return;
     nib_log(s->p->plan->context, NIB_LOG_WARNING,
             "%.*s: variant %.*s is skipped: `%.*s` failed: %s", NIB_STR_ARG(s->p->contract->op_id),
             NIB_STR_ARG(variant->id), NIB_STR_ARG(clause->text), inner->message);
@@ -350,23 +352,8 @@ static nib_status list_rejected(selection *s, size_t tried, const nib_variant *c
  * fits. */
 static void write_rank_hints(selection *s, nib_buf *out)
 {
-    nib_planner *p = s->p;
-    nib_error *outer = p->error;
-    p->error = NULL;
-    for (size_t i = 0; i < p->contract->port_count; i++) {
-        const nib_operand *operand = &p->operands[i];
-        nib_expr expr;
-        nib_value value;
-        if (!operand->given || operand->port->rank_text.len == 0 ||
-            nib_expr_compile(&p->scratch, operand->port->rank_text, &expr, NULL) != NIB_OK ||
-            nib_planner_eval(p, &expr, s->scope, &value) != NIB_OK || !nib_value_is_number(value) ||
-            value.as.number == (double)operand->desc.rank)
-            continue;
-        nib_buf_printf(out, "%s%s has rank %u, it is declared with rank %s", out->len ? ", " : "",
-                       nib_port_label(operand->port).text, (unsigned)operand->desc.rank,
-                       nib_value_label(value).text);
-    }
-    p->error = outer;
+    for (size_t i = 0; i < s->p->contract->port_count; i++)
+        nib_planner_explain_rank(s->p, s->scope, &s->p->operands[i], out);
 }
 
 /* How much a list of reasons says. */

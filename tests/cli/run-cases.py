@@ -11,6 +11,8 @@ A case is a folder under cases/ with the files
   err    what standard error must be                          (no file: nothing)
   code   the exit code                                        (no file: 0)
 
+What is wrong with a request is said in one line: cases named wrong-* have one line in err.
+
 In out and err a "*" stands for any text within a line, and a line "..." for any number of lines. Ends with "N passed, N failed".
 """
 import difflib
@@ -65,6 +67,8 @@ def run_case(nibble, case):
     code = int(expected_text(case, "code") or 0)
     if result.returncode != code:
         wrong.append(f"exit code {result.returncode}, expected {code}")
+    if case.name.startswith("wrong-") and result.stderr.count(b"\n") != 1:
+        wrong.append("standard error is not one line")
     return wrong
 
 

@@ -79,6 +79,28 @@ static void whole_and_itemised_shapes(void **state)
     free_package(package);
 }
 
+static void a_shape_that_fails_names_what_it_reads(void **state)
+{
+    (void)state;
+    nib_package *package =
+        package_with("'name': 'T', 'inputs': {'x': {'onnx': 'X', 'dtype': 'float32', 'rank': 2},"
+                     "                        'w': {'dtype': 'float32', 'optional': true}},"
+                     " 'outputs': {'y': {'dtype': 'float32', 'shape': '[width, 2]'},"
+                     "             'z': {'dtype': 'float32', 'optional': true,"
+                     "                   'shape': 'shapes.w[:-1] + [dim(shapes.w, 0)]'}},"
+                     " 'derive': {'width': 'dim(shapes.x, 0)'}");
+    expect_failure(package, "x=float32[]", NIB_REQUEST,
+                   "input 'x' (X) has rank 0, it is declared with rank 2 (output 'y': dim 0");
+    /* no declared rank to break: the tensor and its rank are named all the same, in one line */
+    planned result = plan_text(package, "x=float32[3,4] w=float32[] ?z", NULL);
+    assert_int_equal(result.status, NIB_EVAL);
+    expect_message(&result.error, "output 'z'|; input 'w' is float32[], rank 0");
+    assert_int_equal(result.error.line, 0);
+    assert_string_equal(result.error.excerpt, "");
+    nib_plan_free(must_plan(package, "x=float32[3,4]", NULL));
+    free_package(package);
+}
+
 static void a_failing_derive_hurts_only_the_shapes_that_read_it(void **state)
 {
     (void)state;
@@ -294,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_and_itemised_shapes),
+        cmocka_unit_test(a_shape_that_fails_names_what_it_reads),
         cmocka_unit_test(a_failing_derive_hurts_only_the_shapes_that_read_it),
         cmocka_unit_test(optional_outputs_are_made_on_request),
         cmocka_unit_test(an_output_without_a_shape_takes_its_destination),

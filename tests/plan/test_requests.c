@@ -191,6 +191,9 @@ static void run_case(const request_case *c)
         check_plan(c, result.plan);
     else
         expect_message(&result.error, c->message);
+    /* what is wrong with a request fits in one line; a caret is for authors of manifests */
+    if (result.error.excerpt[0] || strchr(result.error.message, '\n'))
+        fail_msg("%s: more than one line: %s", c->name, result.error.message);
     nib_plan_free(result.plan);
     free_package(package);
 }
