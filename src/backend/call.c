@@ -79,15 +79,15 @@ static bool is_read(const nib_plan_tensor *tensor)
 }
 
 static nib_status check_tensor(const nib_plan_tensor *wanted, const nib_tensor *tensor,
-                               const char *name, nib_error *error)
+                               nib_error *error)
 {
     if (nib_desc_equal(&wanted->desc, &tensor->desc))
         return NIB_OK;
     char given[NIB_DESC_TEXT_BYTES], planned[NIB_DESC_TEXT_BYTES];
     nib_tensor_desc_format(&tensor->desc, given, sizeof given);
     nib_tensor_desc_format(&wanted->desc, planned, sizeof planned);
-    return nib_fail(error, NIB_REQUEST, "%s is %s, but the call was planned with %s", name, given,
-                    planned);
+    return nib_fail(error, NIB_REQUEST, "%s is %s, but the call was planned with %s",
+                    nib_port_label(wanted->port).text, given, planned);
 }
 
 static void replace(nib_call *call, size_t index, nib_tensor *tensor, bool owned)
@@ -115,7 +115,7 @@ nib_status nib_call_bind(nib_call *call, const char *name, nib_tensor *tensor, n
     const nib_plan_tensor *wanted = nib_plan_find_tensor(call->plan, nib_str_from(name));
     if (!wanted)
         return nib_fail(error, NIB_REQUEST, "%s is not a tensor of this call", name);
-    NIB_TRY(check_tensor(wanted, tensor, name, error));
+    NIB_TRY(check_tensor(wanted, tensor, error));
     return bind_at(call, (size_t)(wanted - call->plan->tensors), tensor, false, error);
 }
 
@@ -128,8 +128,8 @@ static nib_status complete_bindings(nib_call *call, nib_error *error)
         if (call->bound[i])
             continue;
         if (is_read(tensor))
-            return nib_fail(error, NIB_REQUEST, "%.*s is not bound",
-                            NIB_STR_ARG(tensor->port->onnx));
+            return nib_fail(error, NIB_REQUEST, "%s is not bound",
+                            nib_port_label(tensor->port).text);
         nib_tensor *made;
         NIB_TRY(nib_tensor_create(call->device->context, &tensor->desc, &made, error));
         const nib_status status = bind_at(call, i, made, true, error);
@@ -161,9 +161,9 @@ static nib_status check_aliases(const nib_call *call, nib_error *error)
         for (size_t j = 0; j < plan->tensor_count; j++) {
             if (j == i || !overlap(call->bound[i], call->bound[j]))
                 continue;
-            return nib_fail(error, NIB_ALIAS, "%.*s is written and shares memory with %.*s",
-                            NIB_STR_ARG(plan->tensors[i].port->onnx),
-                            NIB_STR_ARG(plan->tensors[j].port->onnx));
+            return nib_fail(error, NIB_ALIAS, "%s is written and shares memory with %s",
+                            nib_port_label(plan->tensors[i].port).text,
+                            nib_port_label(plan->tensors[j].port).text);
         }
     }
     return NIB_OK;

@@ -323,13 +323,13 @@ static void test_binding_mistakes(void **state)
     fixture f;
     nib_error error = {0};
     setup(&f, &cpu);
-    expect_run(&f, NIB_REQUEST, "A is not bound");
+    expect_run(&f, NIB_REQUEST, "input 'aT' (A) is not bound");
     assert_int_equal(nib_call_bind(f.call, "C", f.a, &error), NIB_REQUEST);
     assert_string_equal(error.message, "C is not a tensor of this call");
     error = (nib_error){0};
     assert_int_equal(nib_call_bind(f.call, "A", f.b, &error), NIB_REQUEST);
     assert_string_equal(error.message,
-                        "A is uint8[320], but the call was planned with float32[3,64]");
+                        "input 'aT' (A) is uint8[320], but the call was planned with float32[3,64]");
     assert_int_equal(nib_call_bind(f.call, "A", NULL, NULL), NIB_INVALID_ARGUMENT);
     assert_int_equal(nib_call_bind(NULL, "A", f.a, NULL), NIB_INVALID_ARGUMENT);
     teardown(&f);
@@ -346,7 +346,7 @@ static void test_aliases(void **state)
     nib_tensor *y;
     assert_int_equal(nib_tensor_borrow(f.context, &desc, inside, 120, &y, NULL), NIB_OK);
     assert_int_equal(nib_call_bind(f.call, "Y", y, NULL), NIB_OK);
-    expect_run(&f, NIB_ALIAS, "Y is written and shares memory with A");
+    expect_run(&f, NIB_ALIAS, "output 'yT' (Y) is written and shares memory with input 'aT' (A)");
     nib_call_free(f.call);
     f.call = NULL;
     nib_tensor_free(y);

@@ -482,8 +482,8 @@ static void needs_its_inputs(void **state)
 {
     fixture *f = *state;
     setup s = affine(f, "float32[3]");
-    ASSERT_FAILS(nib_webgpu_submit(f->device, &s.call, 1, &error), NIB_REQUEST, "X is not bound");
-    ASSERT_FAILS(nib_call_run(s.call, &error), NIB_REQUEST, "X is not bound");
+    ASSERT_FAILS(nib_webgpu_submit(f->device, &s.call, 1, &error), NIB_REQUEST, "input 'x' (X) is not bound");
+    ASSERT_FAILS(nib_call_run(s.call, &error), NIB_REQUEST, "input 'x' (X) is not bound");
     free_setup(&s);
 }
 

@@ -45,7 +45,7 @@ static nib_status make_output(nib_wgpu_call *call, size_t index, nib_error *erro
 {
     const nib_plan_tensor *tensor = &call->common.plan->tensors[index];
     if (is_read(tensor))
-        return nib_fail(error, NIB_REQUEST, "%.*s is not bound", NIB_STR_ARG(tensor->port->onnx));
+        return nib_fail(error, NIB_REQUEST, "%s is not bound", nib_port_label(tensor->port).text);
     NIB_TRY(nib_webgpu_tensor_create(call->common.device, &tensor->desc, NIB_WEBGPU_NATURAL,
                                      &call->common.bound[index], error));
     call->common.owned[index] = true;

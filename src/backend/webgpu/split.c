@@ -542,7 +542,7 @@ static nib_status bind_piece(nib_wgpu_call *call, const cut *c, size_t piece, ni
             continue;
         const bool cut_here = group_of(c->rule, tensor) != NULL;
         if (tensor->port->role == NIB_INPUT && !call->common.bound[i])
-            return nib_fail(error, NIB_REQUEST, "%.*s is not bound", NIB_STR_ARG(tensor->port->onnx));
+            return nib_fail(error, NIB_REQUEST, "%s is not bound", nib_port_label(tensor->port).text);
         if (tensor->port->role == NIB_INPUT && cut_here && !*slice)
             NIB_TRY(make_slice(call, c, piece, i, slice, error));
         if (tensor->port->role == NIB_INPUT)
