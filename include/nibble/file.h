@@ -41,17 +41,20 @@ NIB_API size_t nib_file_find(const nib_file *file, const char *name);
 
 /* Read one tensor. Data that lies in the file as it is needed is borrowed from the mapping (the tensor must then be
  * freed before the file); anything else is copied or converted: BF16, float64 and GGUF blocks become float32.
+ * Weights read from a file do not change, so the tensor is constant (nib_tensor_set_constant): a device keeps its copy.
+ * A caller who writes into it takes that back first, nib_tensor_set_constant(tensor, false); the file never changes.
  * errors: FORMAT, UNSUPPORTED, LIMIT, OUT_OF_MEMORY | owns: *out (nib_tensor_free) */
 NIB_API NIB_CHECKED nib_status nib_file_read(nib_file *file, size_t index, nib_tensor **out,
                                              nib_error *error);
 
 /* Read a GGUF Q4_0 matrix [N,K] as nbits weights without requantizing: *packed uint8 [N, K/32, 16] and *scales
- * float16 [N, K/32]. Dequantized values are equal to the file's. errors: UNSUPPORTED for any other encoding */
+ * float16 [N, K/32], both constant. Dequantized values are equal to the file's. errors: UNSUPPORTED for any other encoding */
 NIB_API NIB_CHECKED nib_status nib_file_read_nbits(nib_file *file, size_t index, nib_tensor **packed,
                                                    nib_tensor **scales, nib_error *error);
 
 /* "FILE.npy", "FILE.npz:member", "FILE.safetensors:tensor", "FILE.gguf:tensor", or a literal "float32[2,3]=0.5",
- * "int64[3]=1,2,3", "float32[4,576]=rand:7" (docs/files.md). The result owns all it needs. errors: as nib_file_open and nib_file_read, INVALID_ARGUMENT | owns: *out (nib_tensor_free) */
+ * "int64[3]=1,2,3", "float32[4,576]=rand:7" (docs/files.md). The result owns all it needs; from a file it is constant
+ * (nib_file_read), a literal is not. errors: as nib_file_open and nib_file_read, INVALID_ARGUMENT | owns: *out (nib_tensor_free) */
 NIB_API NIB_CHECKED nib_status nib_tensor_from_spec(nib_context *context, const char *spec,
                                                     nib_tensor **out, nib_error *error);
 

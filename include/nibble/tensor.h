@@ -90,7 +90,7 @@ NIB_API void *nib_tensor_data(nib_tensor *tensor);
 NIB_API size_t nib_tensor_bytes(const nib_tensor *tensor);
 
 /* Promise that the host memory will not change (or take the promise back): devices then keep their copy of it instead of
- * sending it again on every run. Meant for weights. */
+ * sending it again on every run. Meant for weights; tensors read from files (nibble/file.h) begin with the promise given. */
 NIB_API void nib_tensor_set_constant(nib_tensor *tensor, bool constant);
 
 /* IEEE binary16 <-> binary32. To half: round to nearest even, subnormals kept, overflow to infinity. */

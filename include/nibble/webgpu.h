@@ -19,7 +19,7 @@
  * Tensors. A tensor with host memory (nibble/tensor.h) gets a copy on the device when a call that it is bound to first
  * runs or is encoded. nib_call_run sends host inputs to the device again on every run, because the host memory may have
  * changed; nib_tensor_set_constant(tensor, true) promises that it does not, and the copy is then made once and stays
- * until the tensor or the device is freed: do this for weights. Encoding never copies a second time: after changing
+ * until the tensor or the device is freed: do this for weights (those read from files have the promise already). Encoding never copies a second time: after changing
  * host memory call nib_webgpu_tensor_write. A tensor made here lives on the device only; nib_tensor_data gives NULL.
  *
  * In device memory small integers take 32 bits each (format 5.1), except in the packed layout: uint8, four a word.

@@ -135,7 +135,9 @@ nib_status nib_file_read(nib_file *file, size_t index, nib_tensor **out, nib_err
         return nib_fail(error, NIB_INVALID_ARGUMENT, "the file has %zu tensors, no number %zu",
                         file->count, index);
     const nib_status status = read_record(file, &file->records[index], out, error);
-    if (status != NIB_OK)
+    if (status == NIB_OK)
+        nib_tensor_set_constant(*out, true);
+    else
         nib_error_source(error, file->path);
     return status;
 }
@@ -187,7 +189,11 @@ nib_status nib_file_read_nbits(nib_file *file, size_t index, nib_tensor **packed
         return nib_fail(error, NIB_INVALID_ARGUMENT, "the file has %zu tensors, no number %zu",
                         file->count, index);
     const nib_status status = read_nbits(file, &file->records[index], packed, scales, error);
-    if (status != NIB_OK)
+    if (status != NIB_OK) {
         nib_error_source(error, file->path);
-    return status;
+        return status;
+    }
+    nib_tensor_set_constant(*packed, true);
+    nib_tensor_set_constant(*scales, true);
+    return NIB_OK;
 }

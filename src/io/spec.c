@@ -194,15 +194,36 @@ static nib_status fill(nib_tensor *tensor, nib_str text, nib_error *error)
 
 /* ---- literals ---- */
 
-/* "float32[" and so on; a file of such a name is written "./float32[...". */
+/* "float32[" and so on, or "float32="; a file of such a name is written "./float32[...". */
 static bool is_literal(const char *spec)
 {
-    char name[16] = "";
-    const size_t len = strcspn(spec, "[");
-    if (spec[len] != '[' || len >= sizeof name)
+    const size_t len = strcspn(spec, "[=");
+    return spec[len] && nib_dtype_of((nib_str){spec, len}) != NIB_DTYPE_NONE;
+}
+
+static size_t length_of_word(const char *text)
+{
+    size_t len = 0;
+    while (nib_is_alpha(text[len]) || nib_is_digit(text[len]) || text[len] == '_')
+        len++;
+    return len;
+}
+
+/* "flaot32[2,3]" with a value or without: the form of a literal, whatever the word in front. */
+static bool looks_like_literal(const char *spec)
+{
+    const size_t word = length_of_word(spec);
+    if (word == 0 || spec[word] != '[')
         return false;
-    memcpy(name, spec, len);
-    return nib_dtype_from_name(name) != NIB_DTYPE_NONE;
+    const char *end = spec + word + 1 + strspn(spec + word + 1, "0123456789, ");
+    return *end == ']' && (end[1] == '=' || end[1] == '\0');
+}
+
+static nib_status fail_no_dtype(const char *spec, nib_error *error)
+{
+    return nib_fail(error, NIB_INVALID_ARGUMENT,
+                    "there is no such file, and '%.*s' is no dtype; known: %s",
+                    (int)length_of_word(spec), spec, nib_dtype_list());
 }
 
 static nib_status make_literal(nib_context *context, const char *spec, nib_tensor **out,
@@ -213,6 +234,9 @@ static nib_status make_literal(nib_context *context, const char *spec, nib_tenso
     if (!equals || (size_t)(equals - spec) >= sizeof type)
         return nib_fail(error, NIB_INVALID_ARGUMENT,
                         "a literal needs a value, as in float32[2,3]=0.5");
+    if (!memchr(spec, '[', (size_t)(equals - spec)))
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "a literal needs a shape, as in float32[2,3]=0.5");
     snprintf(type, sizeof type, "%.*s", (int)(equals - spec), spec);
     nib_tensor_desc desc;
     size_t bytes;
@@ -332,8 +356,9 @@ nib_status nib_tensor_from_spec(nib_context *context, const char *spec, nib_tens
     *out = NULL;
     if (!context || !spec)
         return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_tensor_from_spec needs a context and a SPEC");
-    if (is_literal(spec)) {
-        const nib_status status = make_literal(context, spec, out, error);
+    if (is_literal(spec) || (looks_like_literal(spec) && !is_file(spec))) {
+        const nib_status status = is_literal(spec) ? make_literal(context, spec, out, error)
+                                                   : fail_no_dtype(spec, error);
         if (status != NIB_OK)
             nib_error_source(error, spec);
         return status;

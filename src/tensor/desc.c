@@ -116,14 +116,14 @@ nib_status nib_tensor_desc_parse(const char *text, nib_tensor_desc *out, nib_err
 {
     *out = (nib_tensor_desc){0};
     const char *bracket = text ? strchr(text, '[') : NULL;
-    char name[16];
     if (!bracket)
         return nib_fail(error, NIB_INVALID_ARGUMENT, "'%s' is no tensor type such as float32[2,3]",
                         text ? text : "");
-    snprintf(name, sizeof name, "%.*s", (int)(bracket - text < 15 ? bracket - text : 15), text);
-    nib_tensor_desc desc = {.dtype = nib_dtype_from_name(name)};
+    const nib_str name = {text, (size_t)(bracket - text)};
+    nib_tensor_desc desc = {.dtype = nib_dtype_of(name)};
     if (desc.dtype == NIB_DTYPE_NONE)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "'%s': '%s' is no dtype", text, name);
+        return nib_fail(error, NIB_INVALID_ARGUMENT, "'%s': '%.*s' is no dtype; known: %s", text,
+                        NIB_STR_ARG(name), nib_dtype_list());
     const char *cursor = bracket + 1;
     if (!parse_dims(&cursor, &desc) || *cursor)
         return nib_fail(error, NIB_INVALID_ARGUMENT,

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "tensor/tensor.h"
 
 typedef struct dtype_row {
@@ -40,13 +38,26 @@ const char *nib_dtype_name(nib_dtype dtype)
     return row_of(dtype)->name;
 }
 
-nib_dtype nib_dtype_from_name(const char *name)
+nib_dtype nib_dtype_of(nib_str name)
 {
-    for (unsigned i = NIB_DTYPE_NONE + 1; name && i < NIB_DTYPE_COUNT; i++) {
-        if (strcmp(name, rows[i].name) == 0)
+    for (unsigned i = NIB_DTYPE_NONE + 1; i < NIB_DTYPE_COUNT; i++) {
+        if (nib_str_is(name, rows[i].name))
             return (nib_dtype)i;
     }
     return NIB_DTYPE_NONE;
+}
+
+nib_dtype nib_dtype_from_name(const char *name)
+{
+    return name ? nib_dtype_of(nib_str_from(name)) : NIB_DTYPE_NONE;
+}
+
+const char *nib_dtype_list(void)
+{
+#define XX(name, text, bytes) ", " text
+    static const char list[] = NIB_DTYPE_MAP(XX);
+#undef XX
+    return list + strlen(", ");
 }
 
 size_t nib_dtype_bytes(nib_dtype dtype)

@@ -4,6 +4,7 @@
 
 #include "base/context.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "nibble/tensor.h"
 
 struct nib_tensor {
@@ -22,6 +23,11 @@ struct nib_tensor {
 /* "float32[2,3]" into an error message buffer. */
 #define NIB_DESC_TEXT_BYTES 256
 bool nib_desc_equal(const nib_tensor_desc *a, const nib_tensor_desc *b);
+
+/* nib_dtype_from_name for a text without an end mark. */
+nib_dtype nib_dtype_of(nib_str name);
+/* "float16, float32, ...": all of them, for messages. */
+const char *nib_dtype_list(void);
 
 /* Bytes of one element in GPU storage (5.1): small integers are widened to 4. */
 size_t nib_dtype_storage_bytes(nib_dtype dtype);

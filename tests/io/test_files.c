@@ -341,7 +341,13 @@ static void bad_literals_are_named(void **state)
         {"int64[1]=-", NIB_INVALID_ARGUMENT, "'-' is no int64"},
         {"float32[99999999999]=1", NIB_LIMIT, "a literal of 399999999996 bytes"},
         {"float32[9223372036854775807,9]=1", NIB_LIMIT, "overflows"},
-        {"float64[2]=1", NIB_IO, "cannot open"}, /* no dtype of the project, hence a file */
+        {"float64[2]=1", NIB_INVALID_ARGUMENT, "no such file, and 'float64' is no dtype; known: float16"},
+        {"flaot32[2]", NIB_INVALID_ARGUMENT, "'flaot32' is no dtype"},
+        {"flaot32[]=rand:1", NIB_INVALID_ARGUMENT, "'flaot32' is no dtype"},
+        {"flaot32[2, 3]=x:y", NIB_INVALID_ARGUMENT, "float16, float32, int8, int16, int32"},
+        {"float32=1", NIB_INVALID_ARGUMENT, "needs a shape"},
+        {"flaot32[2].npy", NIB_IO, "cannot open"}, /* the name of a file */
+        {"[2]=1", NIB_IO, "cannot open"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         nib_tensor *tensor = (nib_tensor *)state;
@@ -407,6 +413,54 @@ static void nulls_are_refused(void **state)
     assert_null(file);
 }
 
+/* In a folder of its own, so that the name may be a bare word. */
+static void a_file_named_like_a_literal_is_read(void **state)
+{
+    nib_tensor *tensor = make(state, "float32[2]=rand:8");
+    char path[256], *before = getcwd(NULL, 0);
+    snprintf(path, sizeof path, "%s", temporary_path("weights[0]"));
+    nib_error error = {0};
+    assert_ok(nib_npy_write(context_of(state), path, tensor, &error), &error);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    assert_int_equal(chdir(path), 0);
+    nib_tensor *back = make(state, slash + 1);
+    assert_int_equal(chdir(before), 0);
+    assert_same(tensor, back);
+    nib_tensor_free(back);
+    nib_tensor_free(tensor);
+    free(before);
+}
+
+/* Devices then send weights once (nib_tensor_set_constant). */
+static void tensors_of_files_are_constant(void **state)
+{
+    nib_tensor *floats = make(state, "float32[4]=rand:5"), *halves = make(state, "float16[3]=0.5");
+    assert_false(floats->constant);
+    const nib_named_tensor named[] = {{"mapped", floats}, {"h", halves}};
+    char path[256], spec[300];
+    snprintf(path, sizeof path, "%s", temporary_path("constant.safetensors"));
+    nib_error error = {0};
+    assert_ok(nib_safetensors_write(context_of(state), path, named, 2, NULL, 0, &error), &error);
+    snprintf(spec, sizeof spec, "%s:mapped", path);
+    nib_tensor *back = make(state, spec);
+    assert_true(back->constant);
+    nib_tensor_set_constant(back, false);
+    assert_false(back->constant);
+    nib_tensor_free(back);
+
+    nib_file *file;
+    assert_ok(nib_file_open(context_of(state), path, &file, &error), &error);
+    for (size_t i = 0; i < nib_file_count(file); i++) {
+        assert_ok(nib_file_read(file, i, &back, &error), &error);
+        assert_true(back->constant);
+        nib_tensor_free(back);
+    }
+    nib_file_free(file);
+    nib_tensor_free(halves);
+    nib_tensor_free(floats);
+}
+
 /* A name is optional when there is one tensor, and a tensor from a spec stays valid on its own. */
 static void a_single_tensor_needs_no_name(void **state)
 {
@@ -439,6 +493,8 @@ int main(void)
         IO_TEST(bad_literals_are_named),
         IO_TEST(nulls_are_refused),
         IO_TEST(places_may_contain_colons),
+        IO_TEST(a_file_named_like_a_literal_is_read),
+        IO_TEST(tensors_of_files_are_constant),
         IO_TEST(a_single_tensor_needs_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
