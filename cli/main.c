@@ -69,10 +69,8 @@ static int dispatch(int argc, char *const *argv)
         cli_print_overview(stdout);
         return CLI_OK;
     }
-    if (argc < 2) {
-        cli_print_overview(stderr);
-        return CLI_USAGE;
-    }
+    if (argc < 2)
+        return cli_usage(NULL, "no command given");
     if (word[0] == '-')
         return cli_usage(NULL, "unknown option %s; options follow the command", word);
     return cli_unknown_command(NULL, word);

@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 /* Evaluate a manifest expression. `scope_json` is a JSON object whose members become names (attrs, shapes ...), on
- * top of the manifest helpers; NULL or "" is an empty scope. The result is JSON text; an undefined result gives
- * "undefined". errors: SYNTAX, EVAL, LIMIT, FORMAT (scope), OUT_OF_MEMORY | owns: *text (nib_text_free) */
+ * top of the manifest helpers; NULL or "" is an empty scope. The result is JSON text, but what JSON has no
+ * word for is written as JavaScript calls it: undefined, and the numbers NaN, Infinity and -Infinity. errors: SYNTAX, EVAL, LIMIT, FORMAT (scope), OUT_OF_MEMORY | owns: *text (nib_text_free) */
 NIB_API NIB_CHECKED nib_status nib_expression_eval(nib_context *context, const char *expression,
                                                    const char *scope_json, char **text,
                                                    nib_error *error);

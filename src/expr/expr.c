@@ -40,8 +40,8 @@ static void list_frame_names(const nib_scope *scope, nib_buf *text)
     for (size_t f = 0; f < scope->frame_count; f++) {
         const nib_map *frame = scope->frames[f];
         for (size_t i = 0; frame && i < frame->count; i++) {
-            nib_buf_str(text, frame->entries[i].key);
             nib_buf_putc(text, ' ');
+            nib_buf_str(text, frame->entries[i].key);
         }
     }
 }
@@ -53,8 +53,9 @@ static nib_status fail_unknown(const nib_expr *expr, const nib_scope *scope, nib
     nib_buf_init(&text, arena->allocator, 1000); /* cut when there are many */
     list_frame_names(scope, &text);
     nib_fail(error, NIB_EVAL,
-             "unknown name \"%.*s\" (a text is written in quotes: '%.*s'); known here: %s",
-             NIB_STR_ARG(name->name), NIB_STR_ARG(name->name), text.len ? text.data : "");
+             "unknown name \"%.*s\" (a text is written in quotes: '%.*s'); %s%s",
+             NIB_STR_ARG(name->name), NIB_STR_ARG(name->name), text.len ? "known here:" : "",
+             text.len ? text.data : "no names are set here");
     nib_buf_free(&text);
     nib_buf_init(&text, arena->allocator, 1000);
     const char *helper;

@@ -151,13 +151,17 @@ void nib_json_write_string(nib_buf *buf, nib_str s)
     nib_buf_putc(buf, '"');
 }
 
-static void write_number(nib_buf *buf, double number)
+static void write_number(nib_buf *buf, double number, nib_json_nonfinite nonfinite)
 {
     char text[NIB_NUMBER_TEXT_BYTES];
-    if (isfinite(number))
-        nib_buf_append(buf, text, nib_number_format(number, text));
-    else
+    if (!isfinite(number) && nonfinite == NIB_NONFINITE_NULL) {
         nib_buf_puts(buf, "null");
+        return;
+    }
+    const bool quoted = !isfinite(number) && nonfinite == NIB_NONFINITE_TEXT;
+    nib_buf_puts(buf, quoted ? "\"" : "");
+    nib_buf_append(buf, text, nib_number_format(number, text));
+    nib_buf_puts(buf, quoted ? "\"" : "");
 }
 
 /* What stands between two members, and between a bracket and a member. */
@@ -218,7 +222,7 @@ static void write_value(nib_buf *buf, nib_value value, nib_json_style style, uns
         return;
     case NIB_VALUE_INTEGER:
     case NIB_VALUE_FLOAT:
-        write_number(buf, value.as.number);
+        write_number(buf, value.as.number, style.nonfinite);
         return;
     case NIB_VALUE_STRING:
         nib_json_write_string(buf, value.as.string);

@@ -17,11 +17,20 @@
 nib_status nib_json_parse(nib_arena *arena, const char *text, size_t text_bytes, const char *source,
                           nib_value *out, nib_error *error);
 
+/* What NaN and the infinities, which JSON has no word for, become: null as JavaScript writes them,
+ * the text "Infinity", or the bare word. */
+typedef enum nib_json_nonfinite {
+    NIB_NONFINITE_NULL,
+    NIB_NONFINITE_TEXT,
+    NIB_NONFINITE_BARE,
+} nib_json_nonfinite;
+
 /* Append compact JSON ("[1, 2]" with spaces when `spaced`), or indented by `indent` blanks per
- * level when it is not 0. NaN, infinities, undefined, functions and views become null. */
+ * level when it is not 0. Undefined, functions and views become null. */
 typedef struct nib_json_style {
     unsigned indent;
     bool spaced;
+    nib_json_nonfinite nonfinite;
 } nib_json_style;
 void nib_json_write(nib_buf *buf, nib_value value, nib_json_style style);
 /* Append one JSON string literal. */
