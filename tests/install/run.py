@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 BUILD, COMPILER = sys.argv[1], sys.argv[2]
 SANITIZE = [f"-fsanitize={sys.argv[3]}", "-fno-sanitize-recover=all"] if len(sys.argv) > 3 and sys.argv[3] else []
 OP = "com.microsoft.MatMulBnb4"
@@ -84,8 +85,9 @@ def as_cxx(copy, work):
 def tool(copy, work):
     nibble = copy.prefix / "bin/nibble"
     assert str(copy.libraries) in os.path.normpath(run("ldd", nibble, env=plain_env()).split("libnibble.so")[1].split("=> ")[1].split(" ")[0])
-    for version, folder in (("1", copy.kernels / OP), ("2", copy.kernels / "v2" / OP)):
-        out = run(nibble, "inspect", OP, "--contract-version", version, env=plain_env(), cwd=work)
+    first, second = copy.kernels / OP, copy.kernels / "v2" / OP
+    for choice, folder in (([], second), (["--contract-version", "1"], first), (["--contract-version=2"], second)):
+        out = run(nibble, "inspect", OP, *choice, env=plain_env(), cwd=work)
         assert str(folder) in os.path.normpath(out.split("folder ")[1].split("\n")[0]), out
     out = run(nibble, "test", OP, "--contract-version", "1", "--filter", "one_row", env=plain_env(), cwd=work)
     assert " 0 failed" in out and not out.startswith("0 passed"), out
@@ -143,9 +145,24 @@ def debian_package(copy, work):
         check(unpacked, work / check.__name__)
 
 
+def make_alone(_copy, work):
+    """The default target of the Makefile builds the library and the tool, and needs nothing that only tests need."""
+    if not shutil.which("ninja"):
+        return print("NOT RUN: no ninja to build with")
+    commands = run("make", "-n", f"BUILD={work}/build", "all", cwd=ROOT).splitlines()
+    configure = [c for c in commands if c.startswith("cmake -S")]
+    assert len(configure) == 1 and any(c.startswith("cmake --build") and "--target" not in c for c in commands), commands
+    run("bash", "-c", configure[0], cwd=ROOT)
+    steps = run("ninja", "-n", "-v", "-C", work / "build")
+    built = {pathlib.Path(w).name for w in steps.split() if w.endswith(".c")}
+    assert {"call.c", "main.c", "cmd_run.c"} <= built, built
+    for folder in ("tests", "bench", "examples"):
+        assert f"{ROOT}/{folder}/" not in steps, f"make compiles {folder}/"
+
+
 def main():
     failed = 0
-    checks = [with_pkg_config, with_cmake, as_cxx, tool, completion, debian_package]
+    checks = [with_pkg_config, with_cmake, as_cxx, tool, completion, debian_package, make_alone]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run("cmake", "--install", BUILD, "--prefix", folder / "first")
