@@ -53,8 +53,10 @@ static void print_variants(const json_t *story)
         puts("\nvariants");
     json_array_foreach(list, i, entry)
     {
+        if (!cli_is_first_reason(list, i))
+            continue;
         printf("  %-9s ", text_of(entry, "verdict"));
-        cli_print_clean(stdout, text_of(entry, "variant"));
+        cli_print_same_reason(list, i, 12);
         if (text_of(entry, "reason")[0])
             print_clean_pair(": ", text_of(entry, "reason"), "");
         putchar('\n');

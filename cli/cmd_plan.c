@@ -19,10 +19,12 @@
 
 /* ---- text ---- */
 
+#define TITLE_COLUMN 10
+
 /* The first line of a section carries its title, the others are indented below it. */
 static void print_row(const char **title, const char *text)
 {
-    printf("%-10s ", *title);
+    printf("%-*s ", TITLE_COLUMN, *title);
     cli_print_clean(stdout, text);
     *title = "";
 }
@@ -37,10 +39,13 @@ static void print_rejected(const json_t *plan)
 {
     const char *title = "rejected";
     size_t i;
-    json_t *entry;
-    json_array_foreach(json_object_get(plan, "rejected"), i, entry)
+    json_t *entry, *list = json_object_get(plan, "rejected");
+    json_array_foreach(list, i, entry)
     {
-        print_row(&title, text_member(entry, "variant"));
+        if (!cli_is_first_reason(list, i))
+            continue;
+        print_row(&title, "");
+        cli_print_same_reason(list, i, TITLE_COLUMN + 1);
         fputs(": ", stdout);
         cli_print_clean(stdout, text_member(entry, "reason"));
         putchar('\n');

@@ -71,7 +71,10 @@ typedef enum cli_option_kind {
        "Put PREFIX before the tensor names: q_ gives q_B and q_scales (default: none).")           \
     XX(TRANSPOSE, "transpose", FLAG, "", "The matrix is [K,N]: transpose it first.")               \
     XX(CONTRACT_VERSION, "contract-version", VALUE, "NUMBER",                                      \
-       "Of an installed or pulled package, use this contract version (default: the newest).")      \
+       "Use this contract version. Of an installed or pulled package the newest is the default; "  \
+       "of a folder, the folder itself, and other versions are looked for beside it: "             \
+       "DIR/NAME is version 1, DIR/vN/NAME version N.")                                            \
+    XX(ALL, "all", FLAG, "", "Show every variant whole, one condition a line.")                       \
     XX(TRUST_REMOTE_CODE, "trust-remote-code", FLAG, "",                                           \
        "Accept a package of the Hub whose owner is not webgpu-kernels: it is GPU code of others.") \
     XX(PULL_VERSION, "version", VALUE, "NUMBER",                                                   \

@@ -221,3 +221,49 @@ void cli_print_value(const json_t *value)
     cli_print_clean(stdout, text ? text : "");
     free(text);
 }
+
+/* ---- reasons ---- */
+
+#define LINE_WIDTH 100
+
+static bool has_same_reason(const json_t *a, const json_t *b)
+{
+    static const char *const members[] = {"verdict", "reason"};
+    for (size_t i = 0; i < CLI_LENGTH(members); i++) {
+        const json_t *left = json_object_get(a, members[i]), *right = json_object_get(b, members[i]);
+        if (left != right && !json_equal(left, right))
+            return false;
+    }
+    return true;
+}
+
+bool cli_is_first_reason(const json_t *list, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (has_same_reason(json_array_get(list, i), json_array_get(list, index)))
+            return false;
+    }
+    return true;
+}
+
+void cli_print_same_reason(const json_t *list, size_t index, int indent)
+{
+    const json_t *first = json_array_get(list, index);
+    size_t used = (size_t)indent;
+    for (size_t i = index; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(entry, "variant"));
+        if (!has_same_reason(first, entry))
+            continue;
+        name = name ? name : "?";
+        if (i > index && used + strlen(name) + 2 > LINE_WIDTH) {
+            printf(",\n%*s", indent, "");
+            used = (size_t)indent;
+        } else if (i > index) {
+            fputs(", ", stdout);
+            used += 2;
+        }
+        cli_print_clean(stdout, name);
+        used += strlen(name);
+    }
+}

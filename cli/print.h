@@ -32,4 +32,10 @@ void cli_number_text(nib_dtype dtype, double value, char out[32]);
 /* Print a JSON value on standard output, a real in its shortest form. */
 void cli_print_value(const json_t *value);
 
+/* For lists of {variant, verdict, reason}: with dozens of variants most have the same reason, and a
+ * reason is printed once. Whether entry `index` is the first with its verdict and reason; and the
+ * names of all that have them, "a, b, c", with `indent` blanks before each further line. */
+bool cli_is_first_reason(const json_t *list, size_t index);
+void cli_print_same_reason(const json_t *list, size_t index, int indent);
+
 #endif
