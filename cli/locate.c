@@ -207,6 +207,20 @@ static nib_status find_cached(const cli_session *session, const char *repo, cons
     return status;
 }
 
+/* ---- folders ---- */
+
+static nib_status take_folder(const char *package, int64_t version, cli_place *place,
+                              nib_error *error)
+{
+    if (version == 0 || version > UINT_MAX)
+        return cli_error(error, NIB_INVALID_ARGUMENT, "--contract-version",
+                         "the versions of a folder are counted from 1, not %lld",
+                         (long long)version);
+    place->folder = cli_dup(package, strlen(package));
+    place->version = version < 0 ? 0 : (unsigned)version;
+    return NIB_OK;
+}
+
 /* ---- all of it ---- */
 
 nib_status cli_locate(const cli_session *session, const char *package, cli_place *place,
@@ -224,7 +238,7 @@ nib_status cli_locate(const cli_session *session, const char *package, cli_place
     else if (!cli_is_folder(package) && is_op_id(package))
         status = find_installed(package, version, place, error);
     else
-        place->folder = cli_dup(package, strlen(package));
+        status = take_folder(package, version, place, error);
     free(repo);
     return status;
 }

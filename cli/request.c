@@ -221,6 +221,7 @@ nib_status cli_load_package(cli_session *session, nib_package **package, nib_err
         .skip_verify = skip_verify,
         .manifest_file = cli_value(&session->args, CLI_OPT_MANIFEST),
         .expected_op = place.op,
+        .version = place.version,
     };
     if (status == NIB_OK)
         status = nib_package_load(session->context, place.folder, &options, package, error);

@@ -24,7 +24,8 @@ typedef struct nib_package_options {
     const char *manifest_file; /* use this manifest instead of the package's own; its digest and the
                                   variant list of metadata.json are then not consulted */
     const char *expected_op;   /* refuse the package unless its op id is this one; NULL: any */
-    unsigned version;          /* contract version: N looks for the same package in the folder vN beside
+    unsigned version;          /* contract version: N takes the directory if its metadata.json says N,
+                                  else looks for the same package in the folder vN beside
                                   (kernels/NAME is version 1, kernels/v2/NAME is version 2); 0: the
                                   directory as given */
 } nib_package_options;

@@ -139,7 +139,8 @@ static nib_status read_variants(nib_reader *r, nib_value value, nib_metadata *ou
 
 static nib_status read_root(nib_reader *r, nib_value root, nib_metadata *out)
 {
-    const nib_value webgpu = member(root, "webgpu"), name = member(root, "name");
+    const nib_value webgpu = member(root, "webgpu"), name = member(root, "name"),
+                    version = member(root, "version");
     NIB_TRY(nib_keys_check(r, NIB_KEY_MAP, "metadata", root));
     NIB_TRY(check_backend(r, root));
     NIB_TRY(nib_at_name(
@@ -151,6 +152,8 @@ static nib_status read_root(nib_reader *r, nib_value root, nib_metadata *out)
                     nib_at_name(r, "variants", read_variants(r, member(webgpu, "variants"), out))));
     if (name.type == NIB_VALUE_STRING)
         out->name = name.as.string;
+    if (nib_value_is_number(version))
+        out->version = version.as.number;
     return NIB_OK;
 }
 

@@ -11,6 +11,7 @@
 typedef struct nib_metadata {
     nib_str name;
     nib_str spec;            /* "2.1", "2.0" or empty */
+    double version;          /* the contract version; 0 when absent or no number */
     nib_map *digests;        /* path -> Base64 SHA-256 */
     const nib_map *variants; /* id -> list of template paths; NULL when absent */
 } nib_metadata;

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "package/digest.h"
 #include "package/files.h"
@@ -115,11 +116,33 @@ static bool is_version_folder(nib_str name)
     return true;
 }
 
+static bool is_named(nib_str path, const char *wanted)
+{
+    nib_str name;
+    parent_of(path, &name);
+    return nib_str_is(name, wanted);
+}
+
+/* The repository root of what was given, with a name of its own: "." has one in its full path. */
+static nib_str package_root(nib_str given, char full[PATH_MAX])
+{
+    char text[PATH_MAX];
+    nib_str name;
+    if (is_named(given, ".") || is_named(given, "..") || is_named(given, "webgpu")) {
+        snprintf(text, sizeof text, "%.*s", NIB_STR_ARG(given));
+        if (realpath(text, full))
+            given = without_trailing_slashes(nib_str_from(full));
+    }
+    const nib_str build = parent_of(given, &name);
+    return is_named(given, "webgpu") && is_named(build, "build") ? parent_of(build, &name) : given;
+}
+
 /* Contract versions live side by side: ROOT/NAME is version 1, ROOT/vN/NAME is version N. */
 static nib_status find_version(loading *l, nib_str given, char *text, size_t text_bytes)
 {
+    char full[PATH_MAX];
     nib_str name, folder;
-    nib_str root = parent_of(given, &name);
+    nib_str root = parent_of(package_root(given, full), &name);
     const nib_str above = parent_of(root, &folder);
     if (is_version_folder(folder))
         root = above;
@@ -135,14 +158,9 @@ static nib_status find_version(loading *l, nib_str given, char *text, size_t tex
 }
 
 /* DIR/build/webgpu when it is there, else DIR. */
-static nib_status find_directory(loading *l, const char *directory)
+static nib_status find_directory(loading *l, nib_str given)
 {
-    char text[PATH_MAX], versioned[PATH_MAX];
-    nib_str given = without_trailing_slashes(nib_str_from(directory));
-    if (l->options->version) {
-        NIB_TRY(find_version(l, given, versioned, sizeof versioned));
-        given = nib_str_from(versioned);
-    }
+    char text[PATH_MAX];
     int used = snprintf(text, sizeof text, "%.*s/build/webgpu", NIB_STR_ARG(given));
     if (used < 0 || (size_t)used >= sizeof text)
         return nib_fail(l->error, NIB_LIMIT, "the path of the package is too long");
@@ -154,7 +172,7 @@ static nib_status find_directory(loading *l, const char *directory)
     if (nib_is_directory(text))
         return NIB_OK;
     nib_fail(l->error, NIB_IO, "there is no such directory");
-    nib_error_source(l->error, directory);
+    nib_error_source(l->error, text);
     return NIB_IO;
 }
 
@@ -261,9 +279,32 @@ static nib_status load_manifest(loading *l)
     return check_expected_op(l);
 }
 
+/* Whether the folder as given says by its own metadata.json that it is the version wanted. */
+static bool says_version(loading *l, nib_str given)
+{
+    nib_error *outer = l->error;
+    l->error = NULL;
+    const bool found = find_directory(l, given) == NIB_OK && load_metadata(l) == NIB_OK &&
+                       l->metadata.version == (double)l->options->version;
+    l->error = outer;
+    l->has_metadata = false;
+    l->package->digests = NULL;
+    return found;
+}
+
+static nib_status choose_directory(loading *l, const char *directory)
+{
+    char versioned[PATH_MAX];
+    const nib_str given = without_trailing_slashes(nib_str_from(directory));
+    if (l->options->version == 0 || says_version(l, given))
+        return find_directory(l, given);
+    NIB_TRY(find_version(l, given, versioned, sizeof versioned));
+    return find_directory(l, nib_str_from(versioned));
+}
+
 static nib_status load(loading *l, const char *directory)
 {
-    NIB_TRY(find_directory(l, directory));
+    NIB_TRY(choose_directory(l, directory));
     /* A foreign manifest that is not verified has no use for it: packing starts from there. */
     if (is_own_manifest(l) || l->package->verify)
         NIB_TRY(load_metadata(l));
