@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the kernel packages agree with each other. Without numpy; the numbers are check_expected.py's."""
+"""Files of the kernel packages agree with each other. Without numpy; the numbers are check_expected.py's.
+
+  check_packages.py NIBBLE
+"""
 import json
 import pathlib
 import re
@@ -12,6 +15,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = sorted(p for p in (ROOT / "kernels").iterdir() if p.name.startswith("com."))
+SECOND = sorted((ROOT / "kernels/v2").glob("com.*"))
+NIBBLE = sys.argv.pop(1)
 SHARED_TEMPLATE = "matmul-nbits-fused-rms-norm.wgsl.jinja"
 
 
@@ -19,8 +24,8 @@ def load(package, name):
     return json.loads((package / "build/webgpu" / name).read_text())
 
 
-def pack_check(*packages):
-    return subprocess.run([sys.executable, ROOT / "tools/pack-metadata.py", "--check", *packages], capture_output=True, text=True)
+def pack_check(package):
+    return subprocess.run([NIBBLE, "pack", "--check", package], capture_output=True, text=True)
 
 
 class Packages(unittest.TestCase):
@@ -29,8 +34,14 @@ class Packages(unittest.TestCase):
                          [f"com.microsoft.{n}" for n in ("MatMulBnb4", "MatMulNBitsMlp", "MatMulNBitsQkv")])
 
     def test_metadata_is_current(self):
-        result = pack_check()
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([p.name for p in SECOND], [p.name for p in PACKAGES])
+        for package in PACKAGES + SECOND:
+            with self.subTest(package):
+                result = pack_check(package)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                metadata = load(package, "metadata.json")
+                self.assertEqual(metadata["version"], 2 if package in SECOND else 1)
+                self.assertEqual(metadata["license"], "Apache-2.0")
 
     def test_a_changed_byte_is_noticed(self):
         for name in ("manifest.json", "test.json", "bench.json", "cast-scalar-x4.wgsl.jinja"):
