@@ -94,6 +94,9 @@ struct nib_plan {
 
 /* The tensor with this key, ONNX name or list-dialect alias; NULL when the call has none. */
 const nib_plan_tensor *nib_plan_find_tensor(const nib_plan *plan, nib_str name);
+/* Which template line wrote each line of nib_plan_wgsl's text; in the arena. Errors as there. */
+nib_status nib_plan_line_map(const nib_plan *plan, size_t pass, nib_arena *arena, nib_line_map *out,
+                             nib_error *error);
 /* "input 'qBT' (q_B)", both names that users write, for messages. */
 typedef struct nib_label {
     char text[200];

@@ -56,25 +56,34 @@ static void write_lines(const nib_line_map *map, nib_buf *out)
     }
 }
 
+nib_status nib_plan_line_map(const nib_plan *plan, size_t pass, nib_arena *arena, nib_line_map *out,
+                             nib_error *error)
+{
+    *out = (nib_line_map){0};
+    NIB_TRY(check_pass(plan, pass, error));
+    nib_buf wgsl;
+    nib_buf_init(&wgsl, arena->allocator, 0);
+    const nib_status status = render(plan, &plan->passes[pass], arena, &wgsl, out, error);
+    nib_buf_free(&wgsl);
+    return status;
+}
+
 nib_status nib_plan_wgsl_lines(const nib_plan *plan, size_t pass, char **text, nib_error *error)
 {
     *text = NULL;
-    NIB_TRY(check_pass(plan, pass, error));
     const nib_allocator *allocator = &plan->context->allocator;
     nib_arena arena;
     nib_arena_init(&arena, allocator, 0);
-    nib_buf wgsl, lines;
-    nib_buf_init(&wgsl, allocator, 0);
+    nib_buf lines;
     nib_buf_init(&lines, allocator, 0);
-    nib_line_map map = {0};
-    nib_status status = render(plan, &plan->passes[pass], &arena, &wgsl, &map, error);
+    nib_line_map map;
+    nib_status status = nib_plan_line_map(plan, pass, &arena, &map, error);
     if (status == NIB_OK) {
         write_lines(&map, &lines);
         status = nib_buf_take(&lines, "the map of lines", text, error);
     } else {
         nib_buf_free(&lines);
     }
-    nib_buf_free(&wgsl);
     nib_arena_free(&arena);
     return status;
 }

@@ -542,6 +542,7 @@ static void reports_shader_errors_in_template_terms(void **state)
         const char *says;
     } rows[] = {{"name", "name.wgsl.jinja", 10, 29, "unresolved value 'absent12'"},
                 {"included", "parts/helper.wgsl.jinja", 3, 5, "vec2"},
+                {"twins", "twins.wgsl.jinja", 17, 22, "absent"}, /* not its twin above, which was not rendered */
                 {"entry", "", 0, 0, "main"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const nib_named_desc tensors[] = {{"x", desc_of("float32[12]")}};
