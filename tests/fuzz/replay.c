@@ -57,6 +57,10 @@ int main(int argc, char **argv)
         const int is_folder = stat(argv[i], &info) == 0 && S_ISDIR(info.st_mode);
         failed |= is_folder ? replay_folder(argv[i], &count) : replay_file(argv[i], &count);
     }
-    printf("%zu inputs\n", count);
+    const char *slash = strrchr(argv[0], '/'), *target = slash ? slash + 1 : argv[0];
+    if (failed || count == 0)
+        printf("%s: FAILED, %s\n", target, count ? "not every file could be read" : "there is no file to replay");
+    else
+        printf("%s: went through %zu files of its corpus without a crash\n", target, count);
     return failed || count == 0;
 }
