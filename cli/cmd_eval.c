@@ -33,7 +33,8 @@ const cli_command cli_command_eval = {
     .summary = "evaluate a manifest expression",
     .details =
         "Evaluate one expression of the manifest language and print its value as JSON text; what "
-        "JSON has no word for prints as undefined, NaN, Infinity or -Infinity. An expression that starts with a minus sign and a "
+        "JSON has no word for prints as undefined, NaN, Infinity or -Infinity. An expression that "
+        "starts with a minus sign and a "
         "letter goes after --.",
     .argument_min = 1,
     .argument_max = 1,

@@ -203,7 +203,9 @@ static json_t *shared_conditions(const json_t *variants)
     {
         bool everywhere = true;
         json_array_foreach(variants, k, variant)
+        {
             everywhere = everywhere && holds(json_object_get(variant, "when"), condition);
+        }
         if (everywhere)
             json_array_append(shared, condition);
     }
@@ -351,8 +353,14 @@ static int run_inspect(cli_session *session)
 }
 
 static const cli_option_id options[] = {
-    CLI_OPT_MANIFEST, CLI_OPT_NO_VERIFY, CLI_OPT_CONTRACT_VERSION, CLI_OPT_TRUST_REMOTE_CODE,
-    CLI_OPT_ALL,      CLI_OPT_JSON,      CLI_OPT_QUIET,            CLI_OPT_VERBOSE,
+    CLI_OPT_MANIFEST,
+    CLI_OPT_NO_VERIFY,
+    CLI_OPT_CONTRACT_VERSION,
+    CLI_OPT_TRUST_REMOTE_CODE,
+    CLI_OPT_ALL,
+    CLI_OPT_JSON,
+    CLI_OPT_QUIET,
+    CLI_OPT_VERBOSE,
 };
 
 const cli_command cli_command_inspect = {
@@ -361,7 +369,8 @@ const cli_command cli_command_inspect = {
     .summary = "show the contract of a package",
     .details =
         "Load and check a package and show its contract: tensors, attributes, type variables, "
-        "tunables and variants with their conditions. Conditions that every variant has stand once.",
+        "tunables and variants with their conditions. Conditions that every variant has stand "
+        "once.",
     .argument_min = 1,
     .argument_max = 1,
     .run = run_inspect,

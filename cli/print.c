@@ -230,7 +230,8 @@ static bool has_same_reason(const json_t *a, const json_t *b)
 {
     static const char *const members[] = {"verdict", "reason"};
     for (size_t i = 0; i < CLI_LENGTH(members); i++) {
-        const json_t *left = json_object_get(a, members[i]), *right = json_object_get(b, members[i]);
+        const json_t *left = json_object_get(a, members[i]),
+                     *right = json_object_get(b, members[i]);
         if (left != right && !json_equal(left, right))
             return false;
     }

@@ -52,8 +52,7 @@ static nib_status fail_unknown(const nib_expr *expr, const nib_scope *scope, nib
     nib_buf text;
     nib_buf_init(&text, arena->allocator, 1000); /* cut when there are many */
     list_frame_names(scope, &text);
-    nib_fail(error, NIB_EVAL,
-             "unknown name \"%.*s\" (a text is written in quotes: '%.*s'); %s%s",
+    nib_fail(error, NIB_EVAL, "unknown name \"%.*s\" (a text is written in quotes: '%.*s'); %s%s",
              NIB_STR_ARG(name->name), NIB_STR_ARG(name->name), text.len ? "known here:" : "",
              text.len ? text.data : "no names are set here");
     nib_buf_free(&text);

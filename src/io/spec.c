@@ -355,10 +355,11 @@ nib_status nib_tensor_from_spec(nib_context *context, const char *spec, nib_tens
 {
     *out = NULL;
     if (!context || !spec)
-        return nib_fail(error, NIB_INVALID_ARGUMENT, "nib_tensor_from_spec needs a context and a SPEC");
+        return nib_fail(error, NIB_INVALID_ARGUMENT,
+                        "nib_tensor_from_spec needs a context and a SPEC");
     if (is_literal(spec) || (looks_like_literal(spec) && !is_file(spec))) {
-        const nib_status status = is_literal(spec) ? make_literal(context, spec, out, error)
-                                                   : fail_no_dtype(spec, error);
+        const nib_status status =
+            is_literal(spec) ? make_literal(context, spec, out, error) : fail_no_dtype(spec, error);
         if (status != NIB_OK)
             nib_error_source(error, spec);
         return status;

@@ -2,7 +2,8 @@
  *
  * An attribute without a default has no declared type (format 2.A.5), so that a text where the
  * contract computes with a number comes to light inside some expression only. Planning is then
- * repeated with numbers in place of such attributes: what goes further names the attribute at fault.
+ * repeated with numbers in place of such attributes: what goes further names the attribute at
+ * fault.
  */
 #include <stdio.h>
 

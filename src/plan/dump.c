@@ -291,7 +291,8 @@ nib_status nib_plan_json(const nib_plan *plan, char **text, nib_error *error)
     if (d.failed) {
         status = nib_fail_memory(error);
     } else {
-        nib_json_write(&buf, nib_value_of_map(map), (nib_json_style){.indent = 2, .nonfinite = NIB_NONFINITE_TEXT});
+        nib_json_write(&buf, nib_value_of_map(map),
+                       (nib_json_style){.indent = 2, .nonfinite = NIB_NONFINITE_TEXT});
         nib_buf_putc(&buf, '\n');
         status = nib_buf_take(&buf, "the plan", text, error);
     }

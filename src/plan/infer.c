@@ -191,8 +191,8 @@ static nib_status infer_shape(nib_planner *p, const nib_scope *scope, const nib_
 {
     nib_error inner = {0}, *outer = p->error;
     p->error = &inner;
-    const nib_status status = nib_planner_eval_shape(p, &port->shape, scope,
-                                                     nib_port_label(port).text, false, desc);
+    const nib_status status =
+        nib_planner_eval_shape(p, &port->shape, scope, nib_port_label(port).text, false, desc);
     p->error = outer;
     return status == NIB_OK ? NIB_OK : nib_planner_explain_shape(p, scope, &port->shape, &inner);
 }

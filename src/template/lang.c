@@ -42,7 +42,8 @@ static nib_status eval_to(nib_arena *arena, const char *expression, const char *
     if (value.type == NIB_VALUE_UNDEFINED)
         nib_buf_puts(out, "undefined");
     else
-        nib_json_write(out, value, (nib_json_style){.spaced = true, .nonfinite = NIB_NONFINITE_BARE});
+        nib_json_write(out, value,
+                       (nib_json_style){.spaced = true, .nonfinite = NIB_NONFINITE_BARE});
     return NIB_OK;
 }
 

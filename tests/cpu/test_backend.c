@@ -328,8 +328,8 @@ static void test_binding_mistakes(void **state)
     assert_string_equal(error.message, "C is not a tensor of this call");
     error = (nib_error){0};
     assert_int_equal(nib_call_bind(f.call, "A", f.b, &error), NIB_REQUEST);
-    assert_string_equal(error.message,
-                        "input 'aT' (A) is uint8[320], but the call was planned with float32[3,64]");
+    assert_string_equal(
+        error.message, "input 'aT' (A) is uint8[320], but the call was planned with float32[3,64]");
     assert_int_equal(nib_call_bind(f.call, "A", NULL, NULL), NIB_INVALID_ARGUMENT);
     assert_int_equal(nib_call_bind(NULL, "A", f.a, NULL), NIB_INVALID_ARGUMENT);
     teardown(&f);

@@ -59,7 +59,8 @@ int main(int argc, char **argv)
     }
     const char *slash = strrchr(argv[0], '/'), *target = slash ? slash + 1 : argv[0];
     if (failed || count == 0)
-        printf("%s: FAILED, %s\n", target, count ? "not every file could be read" : "there is no file to replay");
+        printf("%s: FAILED, %s\n", target,
+               count ? "not every file could be read" : "there is no file to replay");
     else
         printf("%s: went through %zu files of its corpus without a crash\n", target, count);
     return failed || count == 0;

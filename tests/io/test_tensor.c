@@ -76,7 +76,8 @@ static void malformed_descriptors_are_refused(void **state)
     } cases[] = {
         {"", "is no tensor type"},
         {"float32", "is no tensor type"},
-        {"float64[2]", "'float64' is no dtype; known: float16, float32, int8, int16, int32, int64, uint8, uint32, bool"},
+        {"float64[2]", "'float64' is no dtype; known: float16, float32, int8, int16, int32, int64, "
+                       "uint8, uint32, bool"},
         {"a-name-much-longer-than-any-dtype[2]", "'a-name-much-longer-than-any-dtype' is no dtype"},
         {" float32[2]", "is no dtype"},
         {"float32[2", "whole numbers"},

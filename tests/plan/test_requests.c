@@ -220,12 +220,16 @@ static void lists_that_are_missing(void **state)
     assert_non_null(package);
     nib_caps *caps;
     assert_int_equal(nib_caps_parse(test_context(), NULL, &caps, NULL), NIB_OK);
-    const nib_request slips[] = {
-        {.tensor_count = 1}, {.attribute_count = 1}, {.argument_count = 1}, {.tunable_count = 1}, {.want_count = 1}};
+    const nib_request slips[] = {{.tensor_count = 1},
+                                 {.attribute_count = 1},
+                                 {.argument_count = 1},
+                                 {.tunable_count = 1},
+                                 {.want_count = 1}};
     for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
         nib_plan *plan = NULL;
         nib_error error = {0};
-        assert_int_equal(nib_plan_create(package, &slips[i], caps, &plan, &error), NIB_INVALID_ARGUMENT);
+        assert_int_equal(nib_plan_create(package, &slips[i], caps, &plan, &error),
+                         NIB_INVALID_ARGUMENT);
         assert_null(plan);
         expect_message(&error, "a list of the request is NULL");
     }
@@ -235,7 +239,8 @@ static void lists_that_are_missing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(requests), cmocka_unit_test(lists_that_are_missing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(requests),
+                                       cmocka_unit_test(lists_that_are_missing)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free_test_context();
     return failed;
