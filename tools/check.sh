@@ -3,16 +3,17 @@
 # Build and pass all tests.
 #
 #   check.sh              everything
-#   check.sh STAGE...     some of: gcc sanitize clang gpu
+#   check.sh STAGE...     some of: gcc sanitize clang gpu windows
 #
 # Stages: gcc (warnings are errors, all tests), sanitize (the same tests under ASan and UBSan; gcc's
 # warnings about instrumented code are not counted), clang (build of library
 # and fuzz targets with warnings as errors), gpu (the tests of the WebGPU backend on a software GPU, in a Debian root
-# that has Dawn). Ends with "N passed, N failed" over the stages' tests.
+# that has Dawn), windows (library, CPU backend and tool built with mingw-w64, tested under Wine).
+# Ends with "N passed, N failed" over the stages' tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(gcc sanitize clang gpu)
+[ ${#stages[@]} -gt 0 ] || stages=(gcc sanitize clang gpu windows)
 out=${NIBBLE_CHECK_DIR:-build/check}
 jobs=$(nproc)
 mkdir -p "$out"
@@ -35,6 +36,19 @@ run_tests() {
   while read -r line; do notes+=("$1: $line"); done < <(grep -h 'NOT RUN' "$2"/Testing/Temporary/LastTest.log 2>/dev/null | sort -u)
 }
 
+# run_script STAGE LINES COMMAND...: a stage that counts by itself; its last lines are shown.
+run_script() {
+  local log="$out/$1.log" stage=$1 lines=$2 line
+  shift 2
+  if "$@" 2>&1 | tee "$log" | tail -n "$lines"; then :; fi
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -1 || true)
+  if [ -z "$line" ]; then line="0 passed, 1 failed"; notes+=("$stage: no test ran, see $log"); fi
+  passed=$((passed + $(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')))
+  failed=$((failed + $(echo "$line" | sed -E 's/.*, ([0-9]+) failed.*/\1/')))
+  notes+=("$stage: $line")
+  while read -r line; do notes+=("$stage: $line"); done < <(grep -h 'NOT RUN' "$log" | sort -u)
+}
+
 for stage in "${stages[@]}"; do
   echo "== $stage"
   case $stage in
@@ -55,14 +69,9 @@ for stage in "${stages[@]}"; do
       grep -E 'error|warning' "$out/clang.log" | head -20 || true
       failed=$((failed + 1)) notes+=("clang: build FAILED, see $out/clang.log")
     fi ;;
-  gpu)
-    if tools/gpu-check.sh 2>&1 | tee "$out/gpu.log" | tail -40; then :; fi
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out/gpu.log" | tail -1)
-    if [ -z "$line" ]; then line="0 passed, 1 failed"; notes+=("gpu: no test ran, see $out/gpu.log"); fi
-    passed=$((passed + $(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')))
-    failed=$((failed + $(echo "$line" | sed -E 's/.*, ([0-9]+) failed.*/\1/')))
-    notes+=("gpu: $line") ;;
-  *) sed -n '4,12p' "$0" >&2; exit 2 ;;
+  gpu) run_script gpu 40 tools/gpu-check.sh ;;
+  windows) run_script windows 15 tools/windows.sh "$out/windows" ;;
+  *) sed -n '4,13p' "$0" >&2; exit 2 ;;
   esac
 done
 

@@ -4,15 +4,21 @@
 #
 #   install-deps.sh [build|demo|check]     build: compiler and libraries; demo: and Python for make demo;
 #                                          check (default): and all that the tests use
+#   install-deps.sh mingw|wine             the compiler for Windows; Wine, to run what it makes
 set -euo pipefail
 build=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libssl-dev libzip-dev libpthreadpool-dev
   libcurl4-openssl-dev)
 demo=(python3 python3-venv)
 check=(libcmocka-dev openssl zsh fish dpkg-dev file clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
   qemu-user debootstrap)
-packages=("${build[@]}")
-[ "${1:-check}" = build ] || packages+=("${demo[@]}")
-[ "${1:-check}" != check ] || packages+=("${check[@]}")
+case ${1:-check} in
+build) packages=("${build[@]}") ;;
+demo) packages=("${build[@]}" "${demo[@]}") ;;
+check) packages=("${build[@]}" "${demo[@]}" "${check[@]}") ;;
+mingw) packages=(gcc-mingw-w64-x86-64-posix cmake ninja-build pkg-config dpkg-dev) ;;
+wine) packages=(wine wine64 python3 openssl) ;;
+*) sed -n '5,7p' "$0" >&2; exit 2 ;;
+esac
 # The oracle of the language needs Node.js; a Node.js that is already there is as good as Debian's.
 if [ "${1:-check}" = check ] && ! command -v npm >/dev/null; then packages+=(nodejs npm); fi
 
