@@ -6,9 +6,10 @@
   check-docs.py NIBBLE --write    bring the reference in docs/cli.md up to date
 
 The reference part of docs/cli.md is what `nibble help --markdown` prints, every command has help, the manual page is free of troff
-errors (where groff is there to say so), and the commands of README.md work. Ends with "N passed, N failed".
+errors (where groff is there to say so), the commands of README.md work, and its map names all folders and documents. Ends with "N passed, N failed".
 """
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -70,9 +71,19 @@ def check_readme(nibble):
     return [] if result.returncode == 0 else ["a command of README.md failed:", result.stderr]
 
 
+def check_map():
+    """README.md names every folder of the sources and every document."""
+    text = (ROOT / "README.md").read_text()
+    map_part = text.split("## How it is built")[1].split("\n## ")[0]
+    folders = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "." and p.name not in ("build", "src")}
+    folders |= {f"src/{p.name}" for p in (ROOT / "src").iterdir() if p.is_dir() and any(p.iterdir())}
+    wrong = [f"README.md's map lacks {f}" for f in sorted(folders) if not re.search(rf"(^|\s){f}(/\S*)?\s", map_part)]
+    return wrong + [f"README.md does not list {d.name}" for d in (ROOT / "docs").glob("*.md") if f"](docs/{d.name})" not in text]
+
+
 def main():
     nibble = sys.argv[1]
-    checks = [check_reference(nibble, "--write" in sys.argv), check_manual(nibble), check_commands(nibble), check_readme(nibble)]
+    checks = [check_reference(nibble, "--write" in sys.argv), check_manual(nibble), check_commands(nibble), check_readme(nibble), check_map()]
     for wrong in checks:
         for line in wrong:
             print(line)
