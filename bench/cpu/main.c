@@ -14,13 +14,14 @@
 #include "backend/cpu/detect.h"
 #include "backend/cpu/rows.h"
 #include "ceilings.h"
+#include "hide_isa.h"
 #include "ort.h"
 #include "shape.h"
 
 enum { MAX_ROUNDS = 1000 };
 
 typedef struct options {
-    const char *row, *shapes, *filter, *ort;
+    const char *row, *shapes, *filter, *ort, *machine;
     size_t threads;
     double seconds; /* for each shape */
 } options;
@@ -284,7 +285,7 @@ static int usage(void)
     fprintf(
         stderr,
         "usage: bench-cpu [--shapes FILE] [--only TEXT] [--row NAME] [--threads N] [--seconds S]\n"
-        "                 [--read-bytes N] [--ort LIBRARY]\n");
+        "                 [--read-bytes N] [--ort LIBRARY] [--machine avx2]\n");
     return 2;
 }
 
@@ -306,10 +307,21 @@ static bool parse_options(int argc, char **argv, options *o, size_t *read_bytes)
             *read_bytes = strtoul(value, NULL, 10);
         else if (strcmp(name, "--ort") == 0)
             o->ort = value;
+        else if (strcmp(name, "--machine") == 0 && strcmp(value, "avx2") == 0)
+            o->machine = value;
         else
             return false;
     }
     return argc % 2 == 1;
+}
+
+/* Before anything asks the processor what it is. */
+static bool become(const char *machine)
+{
+    const char *why = machine ? bench_hide_isa() : NULL;
+    if (why)
+        fprintf(stderr, "--machine %s: CANNOT HIDE AVX-512 on this machine: %s\n", machine, why);
+    return !why;
 }
 
 int main(int argc, char **argv)
@@ -318,6 +330,8 @@ int main(int argc, char **argv)
     bench b = {.memory_bytes = (size_t)1 << 29};
     if (!parse_options(argc, argv, &o, &b.memory_bytes))
         return usage();
+    if (!become(o.machine))
+        return 3;
     const nib_device_options device = {.threads = (uint32_t)o.threads};
     b.row = nib_cpu_choose_row(o.row, nib_cpu_detect());
     nib_error error = {0};
@@ -333,8 +347,9 @@ int main(int argc, char **argv)
     b.ort = o.ort ? bench_ort_open(o.ort) : NULL;
     if (o.ort && !b.ort)
         return 1;
-    printf("row %s, %zu threads, bandwidth over %zu MB\n", b.row->name, b.pool.lanes,
-           b.memory_bytes >> 20);
+    printf("row %s, %zu threads, bandwidth over %zu MB%s\n", b.row->name, b.pool.lanes,
+           b.memory_bytes >> 20,
+           o.machine ? "; AVX-512, VNNI and AMX hidden from all that runs here" : "");
     const bool good = run_file(&b, &o);
     bench_ort_close(b.ort);
     free(b.memory);

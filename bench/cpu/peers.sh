@@ -5,6 +5,7 @@
 #   peers.sh ort [BENCH-CPU OPTION...]     ONNX Runtime (npm package onnxruntime-node), pair by pair inside bench-cpu
 #   peers.sh ggml [BENCH-CPU OPTION...]    ggml's q4_0 (Debian package llama.cpp-tests), in turn with bench-cpu
 #
+# With --machine avx2 the peer sees no AVX-512 either. ROUNDS: how often ggml is compared (5).
 # BENCH names the bench-cpu program (default: build/bench/cpu/bench-cpu). What is fetched stays in
 # ${XDG_CACHE_HOME:-~/.cache}/nibble. ggml needs Debian testing and runs in the root that tools/forky-root.sh makes.
 set -euo pipefail
@@ -15,7 +16,7 @@ bench=${BENCH:-$source/build/bench/cpu/bench-cpu}
 ort_version=1.30.0
 rounds=${ROUNDS:-5}
 
-usage() { sed -n '3,10p' "$0"; exit 2; }
+usage() { sed -n '3,11p' "$0"; exit 2; }
 fail() { echo "peers.sh: $*" >&2; exit 1; }
 [ -x "$bench" ] || fail "there is no $bench: build first, or set BENCH"
 
@@ -29,11 +30,29 @@ fetch_ort() {
   echo "$dir/$inside/libonnxruntime.so.1"
 }
 
-# Microseconds of one product of 4096 x 14336 q4_0 weights with N activation rows.
-time_ggml() { # ROOT N
-  unshare --mount bash -c 'mount -t proc proc "$1/proc" && chroot "$1" "$2" perf -o MUL_MAT -b CPU -p "$3"' bash "$1" \
-    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops "type_a=q4_0.*n=$2,k=14336" 2>/dev/null |
-    sed -nE 's/.* ([0-9.]+) us\/run.*/\1/p' | head -1
+tests=/usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops
+
+# What test-backend-ops prints about one product of 4096 x 14336 q4_0 weights with N activation rows. It uses half as many
+# threads as the machine has processors, and has no option for it: the preloaded library counts for it.
+run_ggml() { # ROOT N
+  unshare --mount bash -c 'mount -t proc proc "$1/proc" && chroot "$1" env LD_PRELOAD=/tmp/libbench-preload.so \
+    BENCH_MACHINE="$4" BENCH_PROCESSORS="$5" "$2" perf -o MUL_MAT -b CPU -p "$3"' bash "$1" "$tests" \
+    "type_a=q4_0.*n=$2,k=14336" "$machine" $((2 * threads)) 2>&1
+}
+
+# Its microseconds.
+time_ggml() { run_ggml "$@" | sed -nE 's/.* ([0-9.]+) us\/run.*/\1/p' | head -1; }
+
+# The machine and the number of threads among the options of bench-cpu, for the peer.
+read_options() {
+  machine='' threads=$(nproc)
+  while [ $# -gt 1 ]; do
+    case $1 in
+    --machine) machine=$2 ;;
+    --threads) threads=$2 ;;
+    esac
+    shift 2
+  done
 }
 
 # Milliseconds of gate and up together: twice those weights.
@@ -45,11 +64,14 @@ time_nibble() { # M OPTION...
 
 compare_ggml() {
   local root rows
+  read_options "$@"
   root=$("$source/tools/forky-root.sh" path)
   "$source/tools/forky-root.sh" make
-  chroot "$root" bash -c 'command -v /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops' >/dev/null ||
+  chroot "$root" test -x "$tests" ||
     chroot "$root" apt-get install -y -qq --no-install-recommends llama.cpp-tests >/dev/null
   chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' llama.cpp-tests libggml0 2>/dev/null || true
+  cp "$(dirname "$bench")/libbench-preload.so" "$root/tmp/"
+  echo "ggml: $threads threads, $(run_ggml "$root" 1 | sed -nE 's/.*\/(libggml-cpu-.*)/\1/p;/CANNOT/p')"
   for rows in 1 512; do
     for ((i = 0; i < rounds; i++)); do
       echo "$rows $(time_nibble $rows "$@") $(time_ggml "$root" $rows)"
