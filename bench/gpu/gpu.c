@@ -62,7 +62,7 @@ static double allowed(const bench_shape *s)
     return s->dtype == NIB_FLOAT16 ? 4e-3 : 2e-5;
 }
 
-static void print_case(const bench_problem *p, const bench_times *t, const bench_ceilings *c, double worst, double peer,
+static void print_case(const bench_context *bench, const bench_problem *p, const bench_times *t, const bench_ceilings *c, double worst, double peer,
                        totals *sum)
 {
     char text[128];
@@ -76,8 +76,47 @@ static void print_case(const bench_problem *p, const bench_times *t, const bench
         sum->log_ratio[0] += log(peer * 1e-3 / t->wall);
         sum->ratios++;
     }
+    for (size_t i = 0; i < bench->tunable_count; i++)
+        printf(" %s=%g", bench->tunables[i].name, bench->tunables[i].number);
     putchar('\n');
     fflush(stdout);
+}
+
+static void run_plan(bench_context *bench, bench_timer *timer, const options *o, const bench_ceilings *ceilings,
+                     bench_problem *p, totals *sum)
+{
+    nib_error error = {0};
+    bench_times times = {0};
+    char text[128];
+    double worst = 0;
+    sum->cases++;
+    nib_status status = bench_problem_plan(bench, p, &error);
+    if (status == NIB_OK)
+        status = bench_problem_check(bench, p, &worst, &error);
+    if (status == NIB_OK) {
+        const size_t repeats = o->quick ? 2 : bench_repeats(timer, p->calls, p->copies, o->seconds, &error);
+        status = bench_time_calls(timer, p->calls, p->copies, repeats, &times, &error);
+    }
+    if (status == NIB_OK) {
+        print_case(bench, p, &times, ceilings, worst, time_peer(o, &p->shape), sum);
+        sum->failures += worst > allowed(&p->shape);
+    } else {
+        sum->failures++;
+        fail(bench_shape_text(&p->shape, text, sizeof text), &error);
+    }
+}
+
+/* Every combination of the values of the tunables that have several, the last name fastest. */
+static bool next_combination(bench_context *bench)
+{
+    for (size_t i = bench->tunable_count; i-- > 0;) {
+        bench_choice *choice = &bench->choices[i];
+        choice->at = (choice->at + 1) % choice->count;
+        bench->tunables[i].number = choice->values[choice->at];
+        if (choice->at > 0)
+            return true;
+    }
+    return false;
 }
 
 static void run_case(bench_context *bench, bench_timer *timer, const options *o, const bench_ceilings *ceilings,
@@ -85,21 +124,14 @@ static void run_case(bench_context *bench, bench_timer *timer, const options *o,
 {
     bench_problem p;
     nib_error error = {0};
-    bench_times times = {0};
     char text[128];
-    double worst = 0;
-    sum->cases++;
-    nib_status status = bench_problem_make(bench, shape, &p, &error);
-    if (status == NIB_OK)
-        status = bench_problem_check(bench, &p, &worst, &error);
+    const nib_status status = bench_problem_make(bench, shape, &p, &error);
     if (status == NIB_OK) {
-        const size_t repeats = o->quick ? 2 : bench_repeats(timer, p.calls, p.copies, o->seconds, &error);
-        status = bench_time_calls(timer, p.calls, p.copies, repeats, &times, &error);
-    }
-    if (status == NIB_OK) {
-        print_case(&p, &times, ceilings, worst, time_peer(o, shape), sum);
-        sum->failures += worst > allowed(shape);
+        do
+            run_plan(bench, timer, o, ceilings, &p, sum);
+        while (next_combination(bench));
     } else {
+        sum->cases++;
         sum->failures++;
         fail(bench_shape_text(shape, text, sizeof text), &error);
     }
@@ -173,19 +205,24 @@ static void close_all(bench_context *bench)
 
 static int usage(void)
 {
-    fprintf(stderr, "gpu-bench --packages DIR --shapes FILE [--filter TEXT] [--variant ID] [--tunable NAME=NUMBER]...\n"
+    fprintf(stderr, "gpu-bench --packages DIR --shapes FILE [--filter TEXT] [--variant ID] [--tunable NAME=NUMBER[,NUMBER]...]...\n"
                     "          [--rotate MB] [--seconds S] [--adapter NAME] [--quick] [--peer COMMAND --models DIR]\n");
     return 2;
 }
 
+/* NAME=NUMBER,NUMBER... */
 static bool add_tunable(bench_context *bench, char *text)
 {
     char *equals = strchr(text, '=');
     if (!equals || bench->tunable_count == BENCH_MAX_TUNABLES)
         return false;
+    bench_choice *choice = &bench->choices[bench->tunable_count];
+    *choice = (bench_choice){0};
     *equals = '\0';
+    for (char *at = equals; at && choice->count < BENCH_MAX_VALUES; at = strchr(at, ','))
+        choice->values[choice->count++] = strtod(++at, NULL);
     bench->tunables[bench->tunable_count++] =
-        (nib_named_scalar){.name = text, .kind = NIB_SCALAR_NUMBER, .number = strtod(equals + 1, NULL)};
+        (nib_named_scalar){.name = text, .kind = NIB_SCALAR_NUMBER, .number = choice->values[0]};
     return true;
 }
 

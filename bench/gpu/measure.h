@@ -11,6 +11,7 @@ typedef struct bench_timer {
     nib_webgpu_handles gpu;
     WGPUQuerySet queries; /* NULL: the device has no timestamps */
     WGPUBuffer resolved, readable;
+    double best_rate; /* of the multiply-adds that show the clock */
 } bench_timer;
 
 typedef struct bench_times {

@@ -203,22 +203,28 @@ static bool is_packed(const nib_package *package, const char *name)
     return nib_package_port_at(package, nib_package_find_port(package, name)).packed;
 }
 
-/* Tensors of copy `c`: its own weights, and the activations and outputs of copy 0. */
-static nib_status bind_copy(bench_context *bench, bench_problem *p, size_t c, nib_error *error)
+/* Buffers of copy `c`: its own weights; activations are those of copy 0. */
+static nib_status upload_copy(bench_context *bench, bench_problem *p, size_t c, nib_error *error)
 {
     nib_status status = NIB_OK;
     for (size_t i = 0; i < p->tensor_count && status == NIB_OK; i++) {
-        const bool own = c == 0 || p->weight[i];
         const bool packed = is_packed(bench->package[p->shape.op], p->tensors[i].name);
-        if (own)
-            status = nib_webgpu_tensor_create(bench->gpu, &p->tensors[i].desc, packed ? NIB_WEBGPU_PACKED : NIB_WEBGPU_NATURAL,
-                                              &p->device[c][i], error);
-        if (own && status == NIB_OK)
+        if (c > 0 && !p->weight[i])
+            continue;
+        status = nib_webgpu_tensor_create(bench->gpu, &p->tensors[i].desc, packed ? NIB_WEBGPU_PACKED : NIB_WEBGPU_NATURAL,
+                                          &p->device[c][i], error);
+        if (status == NIB_OK)
             status = nib_webgpu_tensor_write(bench->gpu, p->device[c][i], nib_tensor_data(p->host[i]),
                                              nib_tensor_bytes(p->host[i]), error);
-        if (status == NIB_OK)
-            status = nib_call_bind(p->calls[c], p->tensors[i].name, own ? p->device[c][i] : p->device[0][i], error);
     }
+    return status;
+}
+
+static nib_status bind_copy(bench_problem *p, size_t c, nib_error *error)
+{
+    nib_status status = NIB_OK;
+    for (size_t i = 0; i < p->tensor_count && status == NIB_OK; i++)
+        status = nib_call_bind(p->calls[c], p->tensors[i].name, p->device[p->device[c][i] ? c : 0][i], error);
     for (size_t i = 0; i < p->output_count && status == NIB_OK; i++)
         status = nib_call_bind(p->calls[c], p->outputs[i], p->result[i], error);
     return status != NIB_OK ? status : nib_webgpu_call_upload(p->calls[c], error);
@@ -242,23 +248,40 @@ nib_status bench_problem_make(bench_context *bench, const bench_shape *shape, be
     nib_status status = make_host(bench, p, error);
     if (status == NIB_OK)
         status = make_outputs(bench, p, error);
-    const nib_request request = request_of(bench, p, true);
-    if (status == NIB_OK)
-        status = nib_plan_create(bench->package[shape->op], &request, nib_device_caps(bench->gpu), &p->plan, error);
     const double copies = ceil(bench->rotate_bytes / (p->weight_bytes + 1));
     p->copies = copies < 1 ? 1 : copies > BENCH_MAX_COPIES ? BENCH_MAX_COPIES : (size_t)copies;
+    for (size_t c = 0; c < p->copies && status == NIB_OK; c++)
+        status = upload_copy(bench, p, c, error);
+    return status;
+}
+
+static void free_calls(bench_problem *p)
+{
+    for (size_t c = 0; c < p->copies; c++) {
+        nib_call_free(p->calls[c]);
+        p->calls[c] = NULL;
+    }
+    nib_plan_free(p->plan);
+    p->plan = NULL;
+}
+
+nib_status bench_problem_plan(bench_context *bench, bench_problem *p, nib_error *error)
+{
+    const nib_request request = request_of(bench, p, true);
+    free_calls(p);
+    nib_status status = nib_plan_create(bench->package[p->shape.op], &request, nib_device_caps(bench->gpu), &p->plan, error);
     for (size_t c = 0; c < p->copies && status == NIB_OK; c++) {
         status = nib_call_prepare(bench->gpu, p->plan, NULL, &p->calls[c], error);
         if (status == NIB_OK)
-            status = bind_copy(bench, p, c, error);
+            status = bind_copy(p, c, error);
     }
     return status;
 }
 
 void bench_problem_free(bench_problem *p)
 {
+    free_calls(p);
     for (size_t c = 0; c < p->copies; c++) {
-        nib_call_free(p->calls[c]);
         for (size_t i = 0; i < p->tensor_count; i++)
             nib_tensor_free(p->device[c][i]);
     }
@@ -266,7 +289,6 @@ void bench_problem_free(bench_problem *p)
         nib_tensor_free(p->result[i]);
     for (size_t i = 0; i < p->tensor_count; i++)
         nib_tensor_free(p->host[i]);
-    nib_plan_free(p->plan);
 }
 
 /* ---- the check ---- */

@@ -18,7 +18,13 @@ typedef struct bench_shape {
     bool norm, skip, peer;
 } bench_shape;
 
-enum { BENCH_MAX_TENSORS = 12, BENCH_MAX_COPIES = 64, BENCH_MAX_TUNABLES = 16 };
+enum { BENCH_MAX_TENSORS = 12, BENCH_MAX_COPIES = 64, BENCH_MAX_TUNABLES = 16, BENCH_MAX_VALUES = 16 };
+
+/* The values a tunable takes in turn. */
+typedef struct bench_choice {
+    double values[BENCH_MAX_VALUES];
+    size_t count, at;
+} bench_choice;
 
 typedef struct bench_context {
     nib_context *context;
@@ -26,6 +32,7 @@ typedef struct bench_context {
     nib_package *package[3];
     const char *variant; /* pin this one; NULL: the choice of the manifest */
     nib_named_scalar tunables[BENCH_MAX_TUNABLES];
+    bench_choice choices[BENCH_MAX_TUNABLES];
     size_t tunable_count;
     double rotate_bytes; /* copies of the weights together take at least this much */
 } bench_context;
@@ -51,7 +58,11 @@ typedef struct bench_problem {
 bool bench_shape_parse(const char *line, bench_shape *out);
 const char *bench_shape_text(const bench_shape *shape, char *out, size_t bytes);
 
+/* Data on both sides; no calls yet. */
 nib_status bench_problem_make(bench_context *bench, const bench_shape *shape, bench_problem *out, nib_error *error);
+
+/* The plan and its calls with the variant and tunables that `bench` holds now, in place of those before. */
+nib_status bench_problem_plan(bench_context *bench, bench_problem *problem, nib_error *error);
 void bench_problem_free(bench_problem *problem);
 
 /* Greatest |gpu - cpu| over the greatest |cpu| of the row, over some rows. */

@@ -20,17 +20,19 @@ SHARED = HERE / "shared"
 TUNABLES = {
     "DECODE_MAX_ROWS": (8, "Rows up to which every row is in registers while the weights pass once; at most 8."),
     "DECODE_THREADS": (512, "Invocations that a decode workgroup has at most; longer rows are taken in several steps."),
-    "DECODE_BATCH": (0, "Columns that a decode invocation sums at a time; 0 lets the number of rows decide."),
+    "DECODE_BATCH": (0, "Columns that a decode invocation sums at a time, a power of two; 0 lets the number of rows decide."),
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
-    "MATRIX_FEW_TILES": (80, "Workgroups of 512 rows below which the matrix shader takes smaller ones."),
+    "MATRIX_PARALLEL": (132, "Matrix workgroups that the device works on at a time: its multiprocessors or cores."),
+    "MATRIX_WIDTH": (0, "Columns of a matrix workgroup, in units of the matrices' rows: 4, 2 or, but for mlp, 3; 0 lets the shape decide."),
+    "MATRIX_CHAIN": (2, "float32: tiles whose products are summed by the matrix units before float32 additions take over."),
     "MATRIX_ROW_TILES": (0, "Matrices of rows a subgroup holds at most, up to 4; 0 means 4."),
     "MATRIX_COLUMN_SUBGROUPS": (0, "Subgroups that share the columns of a tile: 1 or 2; 0 lets the shape decide."),
     "MATRIX_AHEAD": (0, "Sets of rows a subgroup has in registers: 1, 2 or 4; 0 lets the shape decide."),
     "MATRIX_DEPTH": (128, "Depth of a tile of weights in workgroup memory at most: 128, 64 or 32."),
-    "PACK_THREADS": (128, "Invocations that lay out one row for the matrix units."),
+    "PACK_THREADS": (256, "Invocations that lay out one row for the matrix units."),
 }
 
 # Facts about the device, and what every decode variant derives. Values are expressions.
@@ -53,10 +55,11 @@ def decode_derive(op):
         "decodeRowTile": f"pow2ceil({rows(op)})",
         "decodeSides": 2 if gated else 1,
         "decodeSlice": f"min({block}, 32 if decodeRowTile == 1 else (16 if decodeRowTile == 2 else 8))",
-        "decodeBatch": ("(2 if decodeRowTile <= 2 else 1)" if gated else f"({8 if op == 'MatMulNBitsQkv' else 4} if decodeRowTile == 1 else 2)") +
-                       " if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
-        "decodeColumnsWanted": f"max(decodeBatch, 4 if {columns(op)} <= 2048 else (8 if {columns(op)} <= 8192 else 16)) "
-                               "if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
+        "decodeBatch": f"({4 if gated else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
+                       "if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
+        "decodeColumnsWanted": f"max(decodeBatch, {'4' if gated else '8'} if {columns(op)} <= 2048 else "
+                               f"({ {'MatMulBnb4': 16, 'MatMulNBitsQkv': 24, 'MatMulNBitsMlp': 8}[op]} if {columns(op)} <= 8192 else "
+                               f"{28 if gated else 32})) if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
         "decodeSlices": "ceilDiv(attrs.K, decodeSlice)",
         "decodeWidth": "laneWidth if laneWidth > 0 else 32",
         "decodeThreadsWanted": "ceilDiv(decodeSlices, decodeWidth) * decodeWidth",
@@ -68,7 +71,7 @@ def decode_derive(op):
         "decodeColumnsMost": "floor((device.limits.maxComputeWorkgroupStorageSize / 4 - decodeOtherFloats) / max(1, decodeColumnFloats))",
         "decodeColumns": "floor(min(decodeColumnsWanted, decodeColumnsMost) / decodeBatch) * decodeBatch",
         "decodeOk": f"{rows(op)} >= 1 and decodeRowTile <= min(8, tunables.DECODE_MAX_ROWS) and attrs.K % decodeSlice == 0 and "
-                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and decodeSlice >= 8"
+                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and decodeSlice >= 8 and pow2ceil(decodeBatch) == decodeBatch"
                     + ("" if bnb4 else " and attrs.bits == 4") +
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
@@ -86,6 +89,8 @@ def matrix_derive(op):
     split = 'tensorDtypes.aT == "float32"'
     bytes_at = lambda depth: f"{depth} * (matrixColumns + 8) * 2 * matrixParts + matrixOtherBytes"  # noqa: E731
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
+    tiles = lambda width: " + ".join(f"ceilDiv({n}, {width})" for _, n in counted)  # noqa: E731
+    widths, unit = ((4, 2), "(%d * matrixTileM / 2)") if pieces == 2 else ((4, 3, 2), "(%d * matrixTileM)")
     return {
         "matrixConfigs": "(device.adapterInfo.subgroupMatrixConfigs | " + size("componentType", '"f16"') + " | " +
                          size("resultComponentType", '"f32"') + ') if has(device.adapterInfo, "subgroupMatrixConfigs") else []',
@@ -96,21 +101,29 @@ def matrix_derive(op):
         "matrixTileN": "16 if matrix16 else 8",
         "matrixTileK": "16 if matrix16 or matrix16x8 else 8",
         "matrixParts": f"2 if {split} else 1",
-        "matrixColumns": "4 * matrixTileM",
         "matrixRowTiles": f"max(1, min(tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else 4, ceilDiv({m}, matrixTileM)))",
-        "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
-        "matrixTiles": " + ".join(f"ceilDiv({n}, matrixRealColumns)" for _, n in counted),
         "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
         "matrixRowStacks": f"pow2ceil(ceilDiv({m}, matrixRowTiles * matrixTileM))",
-        # Columns are cut in two where whole columns would leave most of the card idle, and with float32, for its registers.
+        # Columns are cut in two where there is one stack of rows, and with float32, for its registers.
         "matrixSubgroupColumns": f"min(tunables.MATRIX_COLUMN_SUBGROUPS, matrixSubgroupsMost) if tunables.MATRIX_COLUMN_SUBGROUPS > 0 "
-                                 f"else 2 if matrixSubgroupsMost >= 2 and (matrixRowStacks == 1 or {split} or "
-                                 f"matrixTiles * ceilDiv({m}, 512) < tunables.MATRIX_FEW_TILES) else 1",
+                                 f"else 2 if matrixSubgroupsMost >= 2 and (matrixRowStacks == 1 or {split}) else 1",
         "matrixSubgroupRows": "max(1, min(floor(matrixSubgroupsMost / matrixSubgroupColumns), matrixRowStacks))",
+        "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
+        "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
+        # A workgroup's columns, in units of matrixTileM: the width whose rounds of workgroups cost least. A tile of w units costs
+        # 2 + w, because rows are loaded whatever its width.
+        **{f"matrixCost{w}": f"ceilDiv(matrixPaddedRows / matrixGroupRows * ({tiles(unit % w)}), "
+                             f"tunables.MATRIX_PARALLEL) * {2 + w}" for w in widths},
+        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else pick([" +
+                       ", ".join(f"[{' and '.join(f'matrixCost{w} <= matrixCost{o}' for o in widths if o != w)}, {w}]" for w in widths) + "], 4)",
+        "matrixColumns": "matrixWidth * matrixTileM",
+        "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
+        "matrixTiles": tiles("matrixRealColumns"),
         "matrixColumnTiles": "matrixColumns / matrixTileN / matrixSubgroupColumns",
-        "matrixOtherBytes": "matrixSubgroupsMost * 8 * matrixTileM * matrixTileN + 8 * matrixColumns + "
-                            "4 * max(matrixColumns, matrixSubgroupsMost * laneWidth) + 64",
+        "matrixSlots": "pick([[matrixColumnTiles == 3, 3], [matrixColumnTiles % 2 == 0, 2]], 1)",
+        "matrixOtherBytes": "matrixSubgroupsMost * 4 * matrixSlots * matrixTileM * matrixTileN + 8 * matrixColumns + 4 * matrixGroupRows + "
+                            f"4 * max(matrixColumns, matrixSubgroupsMost * laneWidth) + {1024 if op == 'MatMulBnb4' else 0}",
         "matrixDepth": f"pick([[tunables.MATRIX_DEPTH >= 128 and {bytes_at(128)} <= device.limits.maxComputeWorkgroupStorageSize, 128], "
                        f"[tunables.MATRIX_DEPTH >= 64 and {bytes_at(64)} <= device.limits.maxComputeWorkgroupStorageSize, 64]], 32)",
         "matrixSubgroupDepth": "pick([[matrixSubgroupRows * matrixSubgroupColumns * 4 <= matrixSubgroupsMost and matrixDepth >= 8 * matrixTileK, 4], "
@@ -120,12 +133,12 @@ def matrix_derive(op):
         "matrixAhead": "pick([[matrixAheadWanted >= 4 and matrixOwnTiles % 4 == 0, 4], "
                        "[matrixAheadWanted >= 2 and matrixOwnTiles % 2 == 0, 2]], 1)",
         "matrixPaddedK": "ceilDiv(attrs.K, matrixDepth) * matrixDepth",
-        "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
-        "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
         "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows",
         "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
         "matrixOk": f"{m} >= tunables.MATRIX_MIN_ROWS and fixedSubgroups and (matrix16 or matrix16x8 or matrix8) and "
                     "attrs.K % 32 == 0 and attrs.block_size >= 32" + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
+                    f" and matrixColumnTiles >= 1 and {'matrixColumnTiles % 2 == 0' if pieces == 2 else 'true'} and floor(matrixColumnTiles) == matrixColumnTiles"
+                    " and tunables.MATRIX_CHAIN >= 1 and tunables.MATRIX_CHAIN % 1 == 0"
                     f" and {bytes_at(32)} <= device.limits.maxComputeWorkgroupStorageSize and "
                     "2 * matrixScratch <= min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
                     "matrixScratch < 4294967296 and matrixTiles <= 65535 and matrixPaddedRows / matrixGroupRows <= 65535 and "
@@ -260,7 +273,7 @@ def matrix_passes(op, kind):
             "name": f"{op}.PackRows",
             "shader": "pack-rows.wgsl.jinja",
             "derive": {**shared, "threads": "packThreads", **row_flags},
-            "bindings": activations(kind, "s_") + ["packed"],
+            "bindings": activations(kind, "v_") + ["packed"],
             "dispatch": {"workgroups": "matrixPaddedRows"},
         },
         {
@@ -274,7 +287,7 @@ def matrix_passes(op, kind):
                 "tileN": "matrixTileN", "rowTiles": "matrixRowTiles", "columnTiles": "matrixColumnTiles",
                 "subgroupRows": "matrixSubgroupRows", "subgroupColumns": "matrixSubgroupColumns",
                 "subgroupDepth": "matrixSubgroupDepth", "ahead": "matrixAhead",
-                "tileDepth": "matrixDepth", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
+                "tileDepth": "matrixDepth", "slots": "matrixSlots", "chain": "tunables.MATRIX_CHAIN", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
             },
             "bindings": ["packed_rows"] + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
             "dispatch": {"x": "matrixTiles", "y": "matrixPaddedRows / matrixGroupRows"},
