@@ -264,6 +264,13 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, voi
 
 /* ---- prefill: tiles ---- */
 
+/* Ask for what the next tile will need of the activations, which follows `floats` behind; it may lie
+ * past their end. */
+INLINE void prefetch_next(const float *a, size_t floats)
+{
+    _mm_prefetch((const char *)((uintptr_t)a + floats * sizeof *a), _MM_HINT_T0);
+}
+
 INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights, float *c,
                     bool accumulate)
 {
@@ -274,6 +281,7 @@ INLINE void tile_of(size_t rows, size_t kc, const float *a, const float *weights
     for (size_t k = 0; k < kc; k++) {
         const __m512 left = _mm512_load_ps(weights + k * TILE_N),
                      right = _mm512_load_ps(weights + k * TILE_N + 16);
+        prefetch_next(a + k * TILE_M, kc * TILE_M);
         UNROLL
         for (size_t i = 0; i < rows; i++) {
             const __m512 x = _mm512_set1_ps(a[k * TILE_M + i]);
