@@ -11,7 +11,7 @@
 
 typedef struct options {
     const char *packages, *shapes, *filter, *peer, *models, *adapter, *backend;
-    bool quick, software;
+    bool quick, rivals;
     double seconds;
 } options;
 
@@ -52,7 +52,7 @@ static double time_peer(const options *o, const bench_shape *shape)
 /* ---- one case ---- */
 
 typedef struct totals {
-    double log_ratio[2];
+    double log_ratio[2], worst_choice;
     size_t ratios, failures, cases;
 } totals;
 
@@ -82,6 +82,49 @@ static void print_case(const bench_context *bench, const bench_problem *p, const
     fflush(stdout);
 }
 
+static nib_status measure(bench_context *bench, bench_timer *timer, const options *o, bench_problem *p, bench_times *times,
+                          double *worst, nib_error *error)
+{
+    nib_status status = bench_problem_plan(bench, p, error);
+    if (status == NIB_OK)
+        status = bench_problem_check(bench, p, worst, error);
+    if (status == NIB_OK) {
+        const size_t repeats = o->quick ? 2 : bench_repeats(timer, p->calls, p->copies, o->seconds, error);
+        status = bench_time_calls(timer, p->calls, p->copies, repeats, times, error);
+    }
+    return status;
+}
+
+/* How much longer the chosen variant takes than the best of those that could run the call, in parts of the best. */
+static void compare_rivals(bench_context *bench, bench_timer *timer, const options *o, bench_problem *p, double chosen,
+                           totals *sum)
+{
+    static const char *const fused[] = {"decode_norm", "matrix_norm", "tiled_norm", "norm", NULL};
+    static const char *const bnb4[] = {"decode", "matrix", "tiled64", "gemv", "tiled", "scalar", NULL};
+    char choice[80], best[80];
+    double least = chosen;
+    snprintf(choice, sizeof choice, "%s", nib_plan_variant(p->plan));
+    snprintf(best, sizeof best, "%s", choice);
+    printf("    %s %.2f us", choice, chosen * 1e6);
+    for (const char *const *rival = p->shape.op == BENCH_BNB4 ? bnb4 : fused; *rival; rival++) {
+        nib_error error = {0};
+        bench_times times = {0};
+        double worst = 0;
+        bench->variant = *rival;
+        if (strcmp(*rival, choice) == 0 || measure(bench, timer, o, p, &times, &worst, &error) != NIB_OK)
+            continue; /* not for this call */
+        printf(", %s %.2f us%s", *rival, times.gpu * 1e6, worst > allowed(&p->shape) ? " WRONG" : "");
+        sum->failures += worst > allowed(&p->shape);
+        if (times.gpu < least) {
+            least = times.gpu;
+            snprintf(best, sizeof best, "%s", *rival);
+        }
+    }
+    bench->variant = NULL;
+    printf(": best %s, the choice takes %.1f %% longer\n", best, 100 * (chosen / least - 1));
+    sum->worst_choice = fmax(sum->worst_choice, chosen / least - 1);
+}
+
 static void run_plan(bench_context *bench, bench_timer *timer, const options *o, const bench_ceilings *ceilings,
                      bench_problem *p, totals *sum)
 {
@@ -90,20 +133,15 @@ static void run_plan(bench_context *bench, bench_timer *timer, const options *o,
     char text[128];
     double worst = 0;
     sum->cases++;
-    nib_status status = bench_problem_plan(bench, p, &error);
-    if (status == NIB_OK)
-        status = bench_problem_check(bench, p, &worst, &error);
-    if (status == NIB_OK) {
-        const size_t repeats = o->quick ? 2 : bench_repeats(timer, p->calls, p->copies, o->seconds, &error);
-        status = bench_time_calls(timer, p->calls, p->copies, repeats, &times, &error);
-    }
-    if (status == NIB_OK) {
-        print_case(bench, p, &times, ceilings, worst, time_peer(o, &p->shape), sum);
-        sum->failures += worst > allowed(&p->shape);
-    } else {
+    if (measure(bench, timer, o, p, &times, &worst, &error) != NIB_OK) {
         sum->failures++;
         fail(bench_shape_text(&p->shape, text, sizeof text), &error);
+        return;
     }
+    print_case(bench, p, &times, ceilings, worst, time_peer(o, &p->shape), sum);
+    sum->failures += worst > allowed(&p->shape);
+    if (o->rivals)
+        compare_rivals(bench, timer, o, p, times.gpu, sum);
 }
 
 /* Every combination of the values of the tunables that have several, the last name fastest. */
@@ -169,6 +207,8 @@ static int run_shapes(bench_context *bench, bench_timer *timer, const options *o
     if (sum.ratios)
         printf("geometric mean of %zu ratios to ONNX Runtime: %.2f\n", sum.ratios,
                exp(sum.log_ratio[0] / (double)sum.ratios));
+    if (o->rivals)
+        printf("the choice takes at most %.1f %% longer than the best variant\n", 100 * sum.worst_choice);
     printf("%zu cases, %zu failed\n", sum.cases, sum.failures);
     return sum.failures || !sum.cases;
 }
@@ -206,7 +246,7 @@ static void close_all(bench_context *bench)
 static int usage(void)
 {
     fprintf(stderr, "gpu-bench --packages DIR --shapes FILE [--filter TEXT] [--variant ID] [--tunable NAME=NUMBER[,NUMBER]...]...\n"
-                    "          [--rotate MB] [--seconds S] [--adapter NAME] [--quick] [--peer COMMAND --models DIR]\n");
+                    "          [--rotate MB] [--seconds S] [--adapter NAME] [--quick] [--rivals] [--peer COMMAND --models DIR]\n");
     return 2;
 }
 
@@ -238,8 +278,9 @@ int main(int count, char **words)
             const char **slot;
         } texts[] = {{"--packages", &o.packages}, {"--shapes", &o.shapes}, {"--filter", &o.filter},
                      {"--variant", &bench.variant}, {"--adapter", &o.adapter}, {"--peer", &o.peer}, {"--models", &o.models}};
-        bool known = strcmp(word, "--quick") == 0;
-        o.quick |= known;
+        bool known = strcmp(word, "--quick") == 0 || strcmp(word, "--rivals") == 0;
+        o.quick |= strcmp(word, "--quick") == 0;
+        o.rivals |= strcmp(word, "--rivals") == 0;
         for (size_t k = 0; k < sizeof texts / sizeof *texts && !known && i + 1 < count; k++) {
             if (strcmp(word, texts[k].name) == 0) {
                 *texts[k].slot = value;

@@ -105,17 +105,17 @@ def matrix_derive(op):
         "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
         "matrixRowStacks": f"pow2ceil(ceilDiv({m}, matrixRowTiles * matrixTileM))",
-        # Columns are cut in two where there is one stack of rows, and with float32, for its registers.
+        # With float32 columns are cut in two, for its registers.
         "matrixSubgroupColumns": f"min(tunables.MATRIX_COLUMN_SUBGROUPS, matrixSubgroupsMost) if tunables.MATRIX_COLUMN_SUBGROUPS > 0 "
-                                 f"else 2 if matrixSubgroupsMost >= 2 and (matrixRowStacks == 1 or {split}) else 1",
+                                 f"else 2 if matrixSubgroupsMost >= 2 and {split} else 1",
         "matrixSubgroupRows": "max(1, min(floor(matrixSubgroupsMost / matrixSubgroupColumns), matrixRowStacks))",
         "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
         "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
-        # A workgroup's columns, in units of matrixTileM: the width whose rounds of workgroups cost least. A tile of w units costs
+        # A workgroup's columns, in units of matrixTileM: few for few rows, else the width whose rounds of workgroups cost least. A tile of w units costs
         # 2 + w, because rows are loaded whatever its width.
         **{f"matrixCost{w}": f"ceilDiv(matrixPaddedRows / matrixGroupRows * ({tiles(unit % w)}), "
                              f"tunables.MATRIX_PARALLEL) * {2 + w}" for w in widths},
-        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else pick([" +
+        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else 2 if matrixRowStacks == 1 else pick([" +
                        ", ".join(f"[{' and '.join(f'matrixCost{w} <= matrixCost{o}' for o in widths if o != w)}, {w}]" for w in widths) + "], 4)",
         "matrixColumns": "matrixWidth * matrixTileM",
         "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
