@@ -286,6 +286,103 @@ static void test_large_values(void **state)
     }
 }
 
+/* Rows that span many powers of two, next to ones that do not: subnormals, values of 2^±90 side by
+ * side, and values whose products with a scale are out of range one way or the other. */
+static void test_extreme_activations(void **state)
+{
+    (void)state;
+    static const float factors[][2] = {{0x1p-130f, 0x1p-130f}, {0x1p90f, 0x1p-90f},
+                                       {0x1p-60f, 0x1p60f},    {0x1p110f, 0x1p110f},
+                                       {1, 0x1p-120f},         {0, 0x1p-105f}};
+    enum { FACTORS = sizeof factors / sizeof *factors };
+    const size_t rows[] = {1, 5, 40};
+    for (size_t r = 0; r < 3; r++) {
+        for (int kind = CASE_MLP; kind <= CASE_BNB4; kind++) {
+            const case_spec spec = {.kind = (case_kind)kind,
+                                    .M = rows[r],
+                                    .K = 192,
+                                    .N = 45,
+                                    .block = 32,
+                                    .seed = (unsigned)r};
+            test_case c;
+            case_make(&c, &spec);
+            for (size_t m = 0; m < spec.M; m += 3) {
+                unsigned random = (unsigned)m + 1;
+                const float *f = factors[m / 3 % FACTORS];
+                for (size_t k = 0; k < spec.K; k++)
+                    put_float(c.problem.a, false, m * spec.K + k,
+                              (float)case_uniform(&random) * f[k / 3 % 2]);
+            }
+            case_reference(&c);
+            FOR_EACH_ROW(row)
+            check_case(&c, row, 1);
+            case_free(&c);
+        }
+    }
+}
+
+/* Large activations whose weights are all zero must not hide the small ones between them. */
+static void test_hidden_activations(void **state)
+{
+    (void)state;
+    enum { NF4_ZERO = 7 };
+    const size_t rows[] = {1, 20};
+    for (size_t r = 0; r < 2; r++) {
+        const case_spec spec = {.kind = CASE_BNB4,
+                                .M = rows[r],
+                                .K = 128,
+                                .N = 45,
+                                .block = 32,
+                                .quant_type = 1,
+                                .seed = 5};
+        test_case c;
+        case_make(&c, &spec);
+        unsigned char *codes = (unsigned char *)(uintptr_t)c.problem.weights[0].codes;
+        for (size_t i = 0; i < spec.N * spec.K / 2; i++)
+            codes[i] = (unsigned char)(NF4_ZERO << 4 | (codes[i] & 15));
+        for (size_t i = 0; i < spec.M * spec.K; i++) {
+            unsigned random = (unsigned)i;
+            put_float(c.problem.a, false, i,
+                      (float)case_uniform(&random) * (i % 2 ? 0x1p-85f : 0x1p85f));
+        }
+        case_reference(&c);
+        FOR_EACH_ROW(row)
+        check_case(&c, row, 1);
+        case_free(&c);
+    }
+}
+
+/* Very large and very small scales, where a block's sum must not be scaled in place of its weights. */
+static void test_extreme_scales(void **state)
+{
+    (void)state;
+    static const float scales[] = {0x1p120f, -0x1p-100f, 0x1p-90f, 0x1p100f};
+    const size_t rows[] = {1, 20};
+    for (size_t r = 0; r < 2; r++) {
+        for (size_t v = 0; v < sizeof scales / sizeof *scales; v++) {
+            const case_spec spec = {.kind = CASE_BNB4,
+                                    .M = rows[r],
+                                    .K = 128,
+                                    .N = 45,
+                                    .block = 32,
+                                    .seed = (unsigned)(r + v)};
+            test_case c;
+            case_make(&c, &spec);
+            for (size_t i = 0; i < spec.N * 4; i++)
+                put_float(c.problem.weights[0].scales, false, i, scales[v]);
+            for (size_t i = 0; i < spec.M * spec.K; i++) {
+                unsigned random = (unsigned)i;
+                put_float(c.problem.a, false, i,
+                          (float)case_uniform(&random) * (v == 0 || v == 3 ? 0x1p-90f : 0x1p100f));
+            }
+            case_reference(&c);
+            FOR_EACH_ROW(row)
+            check_case(&c, row, 1);
+            case_free(&c);
+        }
+    }
+}
+
 static void test_zero_row_is_zero(void **state)
 {
     (void)state;
@@ -592,6 +689,9 @@ int main(void)
         cmocka_unit_test(test_nonfinite_activations),
         cmocka_unit_test(test_awkward_scales),
         cmocka_unit_test(test_large_values),
+        cmocka_unit_test(test_extreme_activations),
+        cmocka_unit_test(test_extreme_scales),
+        cmocka_unit_test(test_hidden_activations),
         cmocka_unit_test(test_zero_row_is_zero),
         cmocka_unit_test(test_silu),
         cmocka_unit_test(test_int8),

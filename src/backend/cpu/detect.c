@@ -10,11 +10,16 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stddef.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* XCR0 state components. */
 enum {
     STATE_YMM = 0x6,  /* SSE and AVX */
     STATE_ZMM = 0xe6, /* and opmask, upper halves, upper registers */
+    STATE_TILES = 0x60000,
 };
 
 typedef struct cpuid_leaf {
@@ -43,11 +48,23 @@ static int has(unsigned reg, unsigned mask)
     return (reg & mask) == mask;
 }
 
+/* Linux hands out the memory for tiles only to a process that has asked for it. */
+static int may_use_tiles(void)
+{
+#if defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
+
 unsigned nib_cpu_detect(void)
 {
     enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };          /* 1.ecx */
     enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30 }; /* 7.0.ebx */
     enum { AVX512_VNNI = 1 << 11 };                                                    /* 7.0.ecx */
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25 };               /* 7.0.edx */
     enum { AVX_VNNI = 1 << 4 };                                                        /* 7.1.eax */
     const unsigned AVX512VL = 1u << 31;                                                /* 7.0.ebx */
     const cpuid_leaf basic = read_leaf(1, 0), wide = read_leaf(7, 0);
@@ -67,6 +84,9 @@ unsigned nib_cpu_detect(void)
         if (has(wide.c, AVX512_VNNI))
             bits |= NIB_CPU_AVX512_VNNI;
     }
+    if ((bits & NIB_CPU_AVX512) && has(state, STATE_TILES) &&
+        has(wide.d, AMX_BF16 | AMX_TILE | AMX_INT8) && may_use_tiles())
+        bits |= NIB_CPU_AMX;
     return bits;
 }
 

@@ -113,7 +113,7 @@ nib_status nib_cpu_state_norm(nib_cpu_statement *s, bool optional, double epsilo
 nib_status nib_cpu_state_blocks(const nib_cpu_statement *s, int *bits, size_t *block,
                                 nib_error *error)
 {
-    size_t width;
+    size_t width = 0;
     NIB_TRY(nib_cpu_size_attribute(s, "bits", 4, 1, &width, error));
     NIB_TRY(nib_cpu_size_attribute(s, "block_size", 0, 1, block, error));
     if (width > 8 || !nib_nbits_is_width((int)width))

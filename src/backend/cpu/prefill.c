@@ -17,10 +17,6 @@
  * stay in the second- level cache, many enough that unpacking costs little. */
 enum { BLOCK_ROWS = 512 };
 
-/* Weight rows of one item at most: enough of them that the activations, which come from the last
- * cache, cost little, few enough that their sums stay in the second-level cache. */
-enum { GROUP_COLUMNS = 128 };
-
 typedef struct prefill_job {
     const nib_cpu_problem *problem;
     const nib_cpu_row *row;
@@ -65,7 +61,7 @@ static size_t panel_sums(const nib_cpu_problem *p, const nib_cpu_gemm *gemm)
 /* Of a whole group. */
 static size_t sums_bytes(const nib_cpu_problem *p, const nib_cpu_gemm *gemm)
 {
-    return align_up(panel_sums(p, gemm) * (GROUP_COLUMNS / gemm->tile_n) * sizeof(float));
+    return align_up(panel_sums(p, gemm) * (gemm->group_n / gemm->tile_n) * sizeof(float));
 }
 
 bool nib_cpu_prefill_sizes(const nib_cpu_problem *p, const nib_cpu_method *method,
@@ -211,9 +207,13 @@ static void multiply_block(void *arg, size_t lane, size_t item)
     const block b = find_block(job, item);
     char *scratch = lane_scratch(job, lane);
     float *sums = (float *)(void *)(scratch + align_up(gemm->panel_bytes(gemm->tile_k)));
+    if (gemm->begin)
+        gemm->begin();
     multiply_group(job, &b, scratch, NULL, sums, false);
     if (p->gated)
         multiply_group(job, &b, scratch, sums, sums + sums_bytes(p, gemm) / sizeof *sums, true);
+    if (gemm->end)
+        gemm->end();
 }
 
 /* Groups are smaller when there would be too few of them to share out. */
@@ -221,7 +221,7 @@ static void divide_work(prefill_job *job, size_t lanes)
 {
     enum { ITEMS_PER_LANE = 12 };
     const nib_cpu_problem *p = job->problem;
-    const size_t outputs = p->gated ? 1 : p->weight_count, most = GROUP_COLUMNS / job->gemm->tile_n;
+    const size_t outputs = p->gated ? 1 : p->weight_count, most = job->gemm->group_n / job->gemm->tile_n;
     job->m_panels = divide_up(p->M, job->gemm->tile_m);
     job->block_panels = count_block_panels(p, job->gemm);
     job->blocks = divide_up(job->m_panels, job->block_panels);

@@ -44,7 +44,10 @@ nib_cpu_method nib_cpu_choose_method(const nib_cpu_problem *p, const nib_cpu_row
     }
     if (p->int8 && row->gemm8 && row->gemm8->takes(w))
         return (nib_cpu_method){.gemm = row->gemm8, .int8 = true};
-    return (nib_cpu_method){.gemm = row->gemm};
+    size_t i = 0;
+    while (!row->gemm[i]->takes(w))
+        i++;
+    return (nib_cpu_method){.gemm = row->gemm[i]};
 }
 
 const char *nib_cpu_method_text(const nib_cpu_method *method)

@@ -343,6 +343,7 @@ const nib_cpu_gemm nib_cpu_avx512_gemm = {
     .tile_m = TILE_M,
     .tile_n = TILE_N,
     .tile_k = TILE_K,
+    .group_n = 128,
     .packed_bytes = packed_bytes,
     .pack = pack,
     .panel_bytes = panel_bytes,
@@ -394,7 +395,7 @@ const nib_cpu_row nib_cpu_avx512 = {
     .finish = nib_avx512_finish,
     .dequantize = nib_avx2_dequantize,
     .gemv = {&nib_cpu_avx512_gemv, &nib_cpu_avx2_rows_gemv},
-    .gemm = &nib_cpu_avx512_gemm,
+    .gemm = {&nib_cpu_avx512_gemm},
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,
 };

@@ -29,6 +29,13 @@ static inline __m512i byte_sums_total(byte_sums s)
 
 #include "int8_512.h"
 
+const nib_cpu_gemv nib_cpu_avx512vnni_gemv8 = {
+    .takes = takes_int8,
+    .arranged_bytes = arranged8_bytes,
+    .arrange = arrange8,
+    .decode = decode8,
+};
+
 const nib_cpu_row nib_cpu_avx512vnni = {
     .name = "avx512vnni",
     .needs = NIB_CPU_AVX512_VNNI | NIB_CPU_AVX512 | NIB_CPU_AVX2,
@@ -36,7 +43,7 @@ const nib_cpu_row nib_cpu_avx512vnni = {
     .finish = nib_avx512_finish,
     .dequantize = nib_avx2_dequantize,
     .gemv = {&nib_cpu_avx512_gemv, &nib_cpu_avx2_rows_gemv},
-    .gemm = &nib_cpu_avx512_gemm,
+    .gemm = {&nib_cpu_avx512_gemm},
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,
 };

@@ -36,7 +36,7 @@ const nib_cpu_row nib_cpu_avxvnni = {
     .finish = nib_avx2_finish,
     .dequantize = nib_avx2_dequantize,
     .gemv = {&nib_cpu_avx2_gemv, &nib_cpu_avx2_words_gemv, &nib_cpu_avx2_rows_gemv},
-    .gemm = &nib_cpu_avx2_gemm,
+    .gemm = {&nib_cpu_avx2_gemm},
     .gemv8 = &gemv8,
     .gemm8 = &gemm8,
 };

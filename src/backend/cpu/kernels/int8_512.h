@@ -284,6 +284,7 @@ static const nib_cpu_gemm gemm8 = {
     .tile_m = TILE8_M,
     .tile_n = TILE8_N,
     .tile_k = TILE8_K,
+    .group_n = 128,
     .packed_bytes = packed8_bytes,
     .pack = pack8,
     .panel_bytes = panel8_bytes,

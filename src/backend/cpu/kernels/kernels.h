@@ -18,11 +18,12 @@ enum {
     NIB_CPU_AVX512_VNNI = 1u << 2, /* byte dot products on zmm */
     NIB_CPU_AVX_VNNI = 1u << 3,    /* byte dot products on ymm, VEX-encoded */
     NIB_CPU_NEON_DOT = 1u << 4,    /* AArch64 with the dot product extension */
+    NIB_CPU_AMX = 1u << 5,         /* tiles of bytes and of bfloat16 */
 };
 
 /* Decode kernels take at most this many activation rows. */
 enum { NIB_CPU_DECODE_ROWS = 8 };
-enum { NIB_CPU_MAX_GEMV = 4 };
+enum { NIB_CPU_MAX_GEMV = 4, NIB_CPU_MAX_GEMM = 3 };
 
 /* One packed weight matrix [N,K] in one of the two formats of nibble/quant.h. Pointers may have any
  * alignment. */
@@ -76,6 +77,10 @@ typedef struct nib_cpu_gemv {
 typedef struct nib_cpu_gemm {
     bool (*takes)(const nib_cpu_weights *w);
     size_t tile_m, tile_n, tile_k;
+    /* Weight rows that are worked on together at most: enough of them that the activations, which
+     * come from the last cache, cost little, few enough that the sums of 512 activation rows stay in
+     * the second-level cache. */
+    size_t group_n;
     /* One slice of tile_m activation rows: from x [rows][stride], which points at its first column.
      * rows <= tile_m. */
     size_t (*packed_bytes)(size_t kc);
@@ -84,9 +89,13 @@ typedef struct nib_cpu_gemm {
     /* One slice of tile_n weight rows from row n0 and column k0 on; rows from N on give zeros. */
     size_t (*panel_bytes)(size_t kc);
     void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel);
-    /* c[i*tile_n + j] = (accumulate ? c[...] : 0) + their product, for i < rows and all j. */
+    /* c[i*tile_n + j] = (accumulate ? c[...] : 0) + their product, for i < rows and all j. Rows of c
+     * from `rows` to tile_m may be overwritten. */
     void (*tile)(size_t rows, size_t kc, const void *packed, const void *panel, float *c,
                  bool accumulate);
+    /* NULL, or what a thread must do before its first tile, and after the last one. */
+    void (*begin)(void);
+    void (*end)(void);
 } nib_cpu_gemm;
 
 typedef struct nib_cpu_row {
@@ -98,16 +107,17 @@ typedef struct nib_cpu_row {
     void (*finish)(const nib_cpu_finish *finish, const float *sums, size_t count);
     /* Dequantize weights [k0, k0+count) of row n; every row gives the same bits. */
     void (*dequantize)(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
-    /* For decode the first that takes the weights; NULL behind the last. gemm takes all weights.
-     * gemv8 and gemm8 quantize the activations to int8 (accuracy_level 4). */
+    /* The first that takes the weights is used; NULL behind the last gemv. The last gemm takes all
+     * weights. gemv8 and gemm8 quantize the activations to int8 (accuracy_level 4). */
     const nib_cpu_gemv *gemv[NIB_CPU_MAX_GEMV], *gemv8;
-    const nib_cpu_gemm *gemm, *gemm8;
+    const nib_cpu_gemm *gemm[NIB_CPU_MAX_GEMM], *gemm8;
 } nib_cpu_row;
 
 /* The rows that this build has, best first; the last one is scalar and needs nothing. */
 extern const nib_cpu_row *const nib_cpu_rows[];
 extern const size_t nib_cpu_row_count;
 
+extern const nib_cpu_row nib_cpu_amx;
 extern const nib_cpu_row nib_cpu_avx512vnni;
 extern const nib_cpu_row nib_cpu_avx512;
 extern const nib_cpu_row nib_cpu_avxvnni;
@@ -117,8 +127,9 @@ extern const nib_cpu_row nib_cpu_scalar;
 
 /* What rows share. */
 extern const nib_cpu_gemv nib_cpu_avx2_gemv, nib_cpu_avx2_words_gemv, nib_cpu_avx2_rows_gemv,
-    nib_cpu_avx512_gemv;
-extern const nib_cpu_gemm nib_cpu_avx2_gemm, nib_cpu_avx512_gemm;
+    nib_cpu_avx512_gemv, nib_cpu_avx512vnni_gemv8;
+extern const nib_cpu_gemm nib_cpu_avx2_gemm, nib_cpu_avx512_gemm, nib_cpu_amx_gemm,
+    nib_cpu_amx_codebook_gemm, nib_cpu_amx_gemm8;
 void nib_avx2_dequantize(const nib_cpu_weights *w, size_t n, size_t k0, size_t count, float *out);
 void nib_avx2_normalize(const nib_cpu_norm *norm, float *x);
 void nib_avx2_finish(const nib_cpu_finish *finish, const float *sums, size_t count);
