@@ -56,7 +56,7 @@ typedef double (*fma_loop)(size_t rounds);
 static fma_loop choose_loop(const char *row)
 {
 #if defined(__x86_64__)
-    if (strncmp(row, "avx512", 6) == 0)
+    if (strncmp(row, "avx512", 6) == 0 || strcmp(row, "amx") == 0)
         return bench_fma_avx512;
     if (strncmp(row, "avx", 3) == 0)
         return bench_fma_avx2;

@@ -34,7 +34,7 @@ enum {
     ELEMENT_FLOAT16 = 10
 };
 
-typedef void *(*any_function)(void);
+typedef void (*any_function)(void);
 
 typedef struct api_base {
     const any_function *(*get_api)(uint32_t version);

@@ -34,10 +34,10 @@ tests=/usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-backend-ops
 
 # What test-backend-ops prints about one product of 4096 x 14336 q4_0 weights with N activation rows. It uses half as many
 # threads as the machine has processors, and has no option for it: the preloaded library counts for it.
-run_ggml() { # ROOT N
+run_ggml() { # ROOT N THREADS
   unshare --mount bash -c 'mount -t proc proc "$1/proc" && chroot "$1" env LD_PRELOAD=/tmp/libbench-preload.so \
     BENCH_MACHINE="$4" BENCH_PROCESSORS="$5" "$2" perf -o MUL_MAT -b CPU -p "$3"' bash "$1" "$tests" \
-    "type_a=q4_0.*n=$2,k=14336" "$machine" $((2 * threads)) 2>&1
+    "type_a=q4_0.*n=$2,k=14336" "$machine" $((2 * $3)) 2>&1
 }
 
 # Its microseconds.
@@ -71,16 +71,24 @@ compare_ggml() {
     chroot "$root" apt-get install -y -qq --no-install-recommends llama.cpp-tests >/dev/null
   chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' llama.cpp-tests libggml0 2>/dev/null || true
   cp "$(dirname "$bench")/libbench-preload.so" "$root/tmp/"
-  echo "ggml: $threads threads, $(run_ggml "$root" 1 | sed -nE 's/.*\/(libggml-cpu-.*)/\1/p;/CANNOT/p')"
+  run_ggml "$root" 1 "$threads" | sed -nE 's/.*\/(libggml-cpu-.*)/ggml: \1/p;/CANNOT/p'
   for rows in 1 512; do
     for ((i = 0; i < rounds; i++)); do
-      echo "$rows $(time_nibble $rows "$@") $(time_ggml "$root" $rows)"
+      mine=$(time_nibble $rows "$@")
+      for count in "$threads" $(((threads + 1) / 2)); do
+        echo "M=$rows,_ggml_with_${count}_threads $mine $(time_ggml "$root" $rows "$count")"
+      done
     done
-  done | awk '{ ratio = 2 * $3 / 1000 / $2; print "M=" $1 ": nibble " $2 " ms, ggml 2 x " $3 / 1000 " ms: " ratio " times as long"
-                n[$1]++; r[$1, n[$1]] = ratio }
-              END { for (m in n) { for (i = 1; i <= n[m]; i++) for (j = i + 1; j <= n[m]; j++)
-                      if (r[m, j] < r[m, i]) { t = r[m, i]; r[m, i] = r[m, j]; r[m, j] = t }
-                    print "M=" m ": median ratio " r[m, int((n[m] + 1) / 2)] } }'
+  done | awk '{ gsub("_", " ", $1); key = $1; n[key]++; mine[key, n[key]] = $2; theirs[key, n[key]] = 2 * $3 / 1000
+                ratio[key, n[key]] = theirs[key, n[key]] / $2 }
+              function middle(a, key, q,    i, j, t, s) {
+                for (i = 1; i <= n[key]; i++) s[i] = a[key, i]
+                for (i = 1; i <= n[key]; i++) for (j = i + 1; j <= n[key]; j++) if (s[j] < s[i]) { t = s[i]; s[i] = s[j]; s[j] = t }
+                return s[int(q * (n[key] - 1) + 0.5) + 1]
+              }
+              END { for (key in n) printf "%s: nibble %.2f ms, ggml 2 products %.2f ms, %.2f times as long (quartiles %.2f to %.2f)\n",
+                      key, middle(mine, key, 0.5), middle(theirs, key, 0.5), middle(ratio, key, 0.5), middle(ratio, key, 0.25),
+                      middle(ratio, key, 0.75) }' | sort
 }
 
 peer=${1:-}
