@@ -73,7 +73,9 @@ NIB_API NIB_CHECKED nib_status nib_device_ceilings(nib_device *device, nib_ceili
 typedef struct nib_call nib_call;
 
 typedef struct nib_call_options {
-    bool repack; /* cpu: copy the weights into the kernel's own order at the first run */
+    /* cpu: ask for a copy of the weights in the kernels' own order. None of the kernels gains from
+     * one so far, so weights are used in place, and nib_call_description says so. */
+    bool repack;
 } nib_call_options;
 
 /* Compile or set up everything the call needs, once. The plan must outlive the call.

@@ -295,6 +295,21 @@ static void test_run(void **state)
     teardown(&f);
 }
 
+/* No kernel gains from a copy of the weights, so there is none, and the call says so. */
+static void test_repack_is_reported(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, &cpu);
+    assert_non_null(strstr(nib_call_description(f.call), "weights used in place, "));
+    nib_call *call;
+    const nib_call_options options = {.repack = true};
+    assert_int_equal(nib_call_prepare(f.device, f.plan, &options, &call, NULL), NIB_OK);
+    assert_non_null(strstr(nib_call_description(call), "in place (a repacked copy would not"));
+    nib_call_free(call);
+    teardown(&f);
+}
+
 static void test_run_allocates_nothing(void **state)
 {
     (void)state;
@@ -549,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_modules),
         cmocka_unit_test(test_run),
+        cmocka_unit_test(test_repack_is_reported),
         cmocka_unit_test(test_run_allocates_nothing),
         cmocka_unit_test(test_binding_mistakes),
         cmocka_unit_test(test_aliases),

@@ -116,8 +116,9 @@ static void release_call(nib_call *common)
 }
 
 static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_plan *plan,
-                            nib_error *error)
+                            const nib_call_options *options, nib_error *error)
 {
+    const bool asked = options && options->repack;
     nib_cpu_statement statement;
     NIB_TRY(nib_cpu_match(plan, &statement, error));
     call->problem = statement.problem;
@@ -127,19 +128,20 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
                                    &device->pool, &call->problem, error));
     const nib_cpu_method method = nib_cpu_choose_method(&call->problem, device->row);
     snprintf(call->common.description, sizeof call->common.description,
-             "%s; %s of %zu row%s, weights used in place, %zu bytes of scratch",
+             "%s; %s of %zu row%s, weights used in place%s, %zu bytes of scratch",
              device->common.description, nib_cpu_method_text(&method), call->problem.M,
-             call->problem.M == 1 ? "" : "s", call->space.bytes);
+             call->problem.M == 1 ? "" : "s",
+             asked ? " (a repacked copy would not be faster)" : "", call->space.bytes);
     return NIB_OK;
 }
 
 static nib_status prepare_call(nib_device *common, const nib_plan *plan,
                                const nib_call_options *options, nib_call **out, nib_error *error)
 {
-    (void)options;
     nib_call *base;
     NIB_TRY(nib_call_allocate(common, plan, sizeof(cpu_call), &base, error));
-    const nib_status status = fill_call((cpu_call *)base, (const cpu_device *)common, plan, error);
+    const nib_status status =
+        fill_call((cpu_call *)base, (const cpu_device *)common, plan, options, error);
     if (status != NIB_OK) {
         release_call(base);
         return status;
