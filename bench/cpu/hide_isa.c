@@ -32,7 +32,8 @@ typedef struct hidden_bits {
 enum { ALL_SUBLEAVES = 0xffff };
 
 static const hidden_bits hidden[] = {
-    {7, 0,
+    {7,
+     0,
      {0,
       /* AVX512F, DQ, IFMA, PF, ER, CD, BW, VL */
       BIT(16) | BIT(17) | BIT(21) | BIT(26) | BIT(27) | BIT(28) | BIT(30) | BIT(31),
@@ -40,7 +41,8 @@ static const hidden_bits hidden[] = {
       BIT(1) | BIT(6) | BIT(8) | BIT(11) | BIT(12) | BIT(14),
       /* AVX512_4VNNIW, 4FMAPS, VP2INTERSECT; AMX_BF16; AVX512_FP16; AMX_TILE, INT8 */
       BIT(2) | BIT(3) | BIT(8) | BIT(22) | BIT(23) | BIT(24) | BIT(25)}},
-    {7, 1,
+    {7,
+     1,
      {/* AVX_VNNI, AVX512_BF16, AMX_FP16, AVX_IFMA */
       BIT(4) | BIT(5) | BIT(21) | BIT(23), 0, 0,
       /* AVX_VNNI_INT8, AVX_NE_CONVERT, AMX_COMPLEX, AVX_VNNI_INT16, AVX10 */

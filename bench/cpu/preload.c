@@ -2,7 +2,8 @@
  *
  * LD_PRELOAD=libbench-preload.so PROGRAM, for a peer that is a program of its own:
  *   BENCH_MACHINE=avx2   the program sees an AVX2 machine, or does not start
- *   BENCH_PROCESSORS=N   it counts N processors (test-backend-ops uses half as many threads as it counts)
+ *   BENCH_PROCESSORS=N   it counts N processors (test-backend-ops uses half as many threads as it
+ * counts)
  */
 #include <stdio.h>
 #include <stdlib.h>

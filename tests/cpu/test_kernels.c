@@ -352,7 +352,8 @@ static void test_hidden_activations(void **state)
     }
 }
 
-/* Very large and very small scales, where a block's sum must not be scaled in place of its weights. */
+/* Very large and very small scales, where a block's sum must not be scaled in place of its weights.
+ */
 static void test_extreme_scales(void **state)
 {
     (void)state;

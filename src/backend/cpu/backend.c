@@ -130,8 +130,8 @@ static nib_status fill_call(cpu_call *call, const cpu_device *device, const nib_
     snprintf(call->common.description, sizeof call->common.description,
              "%s; %s of %zu row%s, weights used in place%s, %zu bytes of scratch",
              device->common.description, nib_cpu_method_text(&method), call->problem.M,
-             call->problem.M == 1 ? "" : "s",
-             asked ? " (a repacked copy would not be faster)" : "", call->space.bytes);
+             call->problem.M == 1 ? "" : "s", asked ? " (a repacked copy would not be faster)" : "",
+             call->space.bytes);
     return NIB_OK;
 }
 

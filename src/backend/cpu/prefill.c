@@ -4,10 +4,10 @@
  *
  * First loop: the activations are normalized and packed in panels of tile_m rows, cut along K into
  * slices of tile_k columns, slice by slice. Second loop: one item is a block of activation rows
- * times a group of panels of tile_n weight rows. It goes along K slice by slice: the block's slice of
- * the activations stays in the second-level cache for the whole group, and each weight panel in turn
- * is unpacked into the first-level cache and used by all activation panels of the block. The sums
- * stay in the lane's scratch.
+ * times a group of panels of tile_n weight rows. It goes along K slice by slice: the block's slice
+ * of the activations stays in the second-level cache for the whole group, and each weight panel in
+ * turn is unpacked into the first-level cache and used by all activation panels of the block. The
+ * sums stay in the lane's scratch.
  */
 #include "solve.h"
 
@@ -185,7 +185,8 @@ static void multiply_slice(const prefill_job *job, const nib_cpu_weights *w, con
     }
 }
 
-/* Sums of a block with a group of weight panels. `up`: with the matrix of up, after the sums of gate. */
+/* Sums of a block with a group of weight panels. `up`: with the matrix of up, after the sums of
+ * gate. */
 static void multiply_group(const prefill_job *job, const block *b, void *unpacked, float *gate,
                            float *sums, bool up)
 {
@@ -221,7 +222,8 @@ static void divide_work(prefill_job *job, size_t lanes)
 {
     enum { ITEMS_PER_LANE = 12 };
     const nib_cpu_problem *p = job->problem;
-    const size_t outputs = p->gated ? 1 : p->weight_count, most = job->gemm->group_n / job->gemm->tile_n;
+    const size_t outputs = p->gated ? 1 : p->weight_count,
+                 most = job->gemm->group_n / job->gemm->tile_n;
     job->m_panels = divide_up(p->M, job->gemm->tile_m);
     job->block_panels = count_block_panels(p, job->gemm);
     job->blocks = divide_up(job->m_panels, job->block_panels);

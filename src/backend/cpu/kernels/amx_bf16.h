@@ -85,10 +85,10 @@ static bool find_factor(const float *x, size_t count, float *factor)
 /* The upper halves of 32 floats. */
 INLINE __m512i upper_halves(__m512 low, __m512 high)
 {
-    const __m512i odd = _mm512_setr_epi32(
-        0x00030001, 0x00070005, 0x000b0009, 0x000f000d, 0x00130011, 0x00170015, 0x001b0019,
-        0x001f001d, 0x00230021, 0x00270025, 0x002b0029, 0x002f002d, 0x00330031, 0x00370035,
-        0x003b0039, 0x003f003d);
+    const __m512i odd =
+        _mm512_setr_epi32(0x00030001, 0x00070005, 0x000b0009, 0x000f000d, 0x00130011, 0x00170015,
+                          0x001b0019, 0x001f001d, 0x00230021, 0x00270025, 0x002b0029, 0x002f002d,
+                          0x00330031, 0x00370035, 0x003b0039, 0x003f003d);
     return _mm512_permutex2var_epi16(_mm512_castps_si512(low), odd, _mm512_castps_si512(high));
 }
 
@@ -148,7 +148,8 @@ static void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t s
 
 /* ---- weights ---- */
 
-/* bfloat16 values by code, twice, as the look-up reads five bits. Codes of two bits: every fourth. */
+/* bfloat16 values by code, twice, as the look-up reads five bits. Codes of two bits: every fourth.
+ */
 static __m512i cut_table(const nib_cpu_weights *w, size_t part)
 {
     uint16_t table[32];
@@ -304,9 +305,8 @@ static void tile_of_columns(const packed_rows *a, const weight_panel *b, size_t 
     size_t count = 0;
     for (size_t j = 0; j < COLUMN_TILES; j += 2) {
         for (size_t g = 0; g < groups; g += b->span)
-            steps[count++] =
-                (step){&b->columns[j], g, g + b->span < groups ? g + b->span : groups, c + j * SIDE,
-                       accumulate || g > 0};
+            steps[count++] = (step){&b->columns[j], g, g + b->span < groups ? g + b->span : groups,
+                                    c + j * SIDE, accumulate || g > 0};
     }
     run_steps(a, steps, count);
 }

@@ -18,8 +18,8 @@ typedef struct packed_rows {
     float scale[GROUPS][SIDE];
 } packed_rows;
 
-/* 16 weight rows. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4, 6) and its high
- * nibbles (1, 3, 5, 7). */
+/* 16 weight rows. A word of 8 codes gives two steps: its low nibbles (codes 0, 2, 4, 6) and its
+ * high nibbles (1, 3, 5, 7). */
 typedef struct weight_column {
     int8_t codes[GROUPS][STEPS][SIDE][4];
     float scale[GROUPS][SIDE];
@@ -47,7 +47,7 @@ INLINE void store_steps(const int8_t *q, int8_t (*to)[4])
 }
 
 static void pack(const nib_cpu_weights *w, const float *x, size_t rows, size_t stride, size_t kc,
-                  void *packed)
+                 void *packed)
 {
     packed_rows *to = packed;
     if (rows < SIDE)
@@ -72,7 +72,8 @@ INLINE __m512i signed_codes(__m512i words)
     return _mm512_sub_epi8(codes, _mm512_set1_epi8(8));
 }
 
-static void fill_weight_column(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, weight_column *to)
+static void fill_weight_column(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc,
+                               weight_column *to)
 {
     const panel_rows rows = find_rows(w, n0);
     const size_t groups = group_count(kc);
@@ -99,7 +100,7 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, voi
 }
 
 #define LOAD_ROWS(a, g) _tile_loadd(2, (a)->q[g], GROUP)
-#define MULTIPLY_COLUMN(sums, column, g)                                                              \
+#define MULTIPLY_COLUMN(sums, column, g)                                                           \
     do {                                                                                           \
         _tile_loadd(1, (column).codes[g], 4 * SIDE);                                               \
         _tile_dpbssd(sums, 2, 1);                                                                  \
@@ -113,8 +114,7 @@ INLINE void add_scaled(const packed_rows *a, const step *s, size_t j, const void
     float *c = s->c + j * SIDE;
     UNROLL
     for (size_t i = 0; i < SIDE; i++) {
-        const __m512 before =
-            s->accumulate ? _mm512_load_ps(c + i * TILE_N) : _mm512_setzero_ps();
+        const __m512 before = s->accumulate ? _mm512_load_ps(c + i * TILE_N) : _mm512_setzero_ps();
         const __m512 exact = _mm512_cvtepi32_ps(_mm512_load_si512(group_sums + i * SIDE));
         const __m512 factor = _mm512_mul_ps(scale, _mm512_set1_ps(a->scale[s->g][i]));
         _mm512_store_ps(c + i * TILE_N, _mm512_fmadd_ps(exact, factor, before));
@@ -137,10 +137,9 @@ static void tile(size_t rows, size_t kc, const void *packed, const void *panel, 
 
 static void begin_tiles(void)
 {
-    static const tile_config config = {
-        .palette = 1,
-        .row_bytes = {64, 64, GROUP, 64, 64, 64, 64, 64},
-        .rows = {16, STEPS, 16, 16, 16, 16, 16, 16}};
+    static const tile_config config = {.palette = 1,
+                                       .row_bytes = {64, 64, GROUP, 64, 64, 64, 64, 64},
+                                       .rows = {16, STEPS, 16, 16, 16, 16, 16, 16}};
     load_config(&config);
 }
 
@@ -158,4 +157,3 @@ const nib_cpu_gemm nib_cpu_amx_gemm8 = {
     .begin = begin_tiles,
     .end = release_tiles,
 };
-

@@ -5,9 +5,9 @@
  * tiles that are not finished would keep everything behind them out of the processor's queues.
  *
  * Included after packed_rows (16 activation rows), weight_column (16 weight rows), LOAD_ROWS(a, g),
- * which loads activations, and MULTIPLY_COLUMN(sums, column, g), which multiplies them with a column
- * and adds to a tile; those two have tiles 1 to 4. Tiles 0 and 5 hold the sums of even steps, 6 and 7
- * those of odd ones.
+ * which loads activations, and MULTIPLY_COLUMN(sums, column, g), which multiplies them with a
+ * column and adds to a tile; those two have tiles 1 to 4. Tiles 0 and 5 hold the sums of even
+ * steps, 6 and 7 those of odd ones.
  */
 
 /* What the tiles of sums of a step are for: two columns, groups [g, end) of them, which are of one
@@ -24,8 +24,8 @@ INLINE void add_scaled(const packed_rows *a, const step *s, size_t j, const void
 
 typedef float tile_sums[2][SIDE * SIDE]; /* or int32 */
 
-/* Tile numbers are part of the instructions, hence a macro. `before` and `old` are NULL in the first
- * steps, `now` in the last two. */
+/* Tile numbers are part of the instructions, hence a macro. `before` and `old` are NULL in the
+ * first steps, `now` in the last two. */
 #define DEFINE_STEP(name, left, right, left_before, right_before)                                  \
     INLINE void name(const packed_rows *a, const step *now, const step *before, const step *old,   \
                      tile_sums stored, tile_sums ready)                                            \

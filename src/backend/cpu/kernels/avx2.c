@@ -400,8 +400,8 @@ static void panel(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, voi
 
 /* ---- prefill: tiles ---- */
 
-/* Ask for what the next tile will need of the activations, which follows `floats` behind; it may lie
- * past their end. */
+/* Ask for what the next tile will need of the activations, which follows `floats` behind; it may
+ * lie past their end. */
 INLINE void prefetch_next(const float *a, size_t floats)
 {
     _mm_prefetch((const char *)((uintptr_t)a + floats * sizeof *a), _MM_HINT_T0);

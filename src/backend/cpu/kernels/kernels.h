@@ -78,8 +78,8 @@ typedef struct nib_cpu_gemm {
     bool (*takes)(const nib_cpu_weights *w);
     size_t tile_m, tile_n, tile_k;
     /* Weight rows that are worked on together at most: enough of them that the activations, which
-     * come from the last cache, cost little, few enough that the sums of 512 activation rows stay in
-     * the second-level cache. */
+     * come from the last cache, cost little, few enough that the sums of 512 activation rows stay
+     * in the second-level cache. */
     size_t group_n;
     /* One slice of tile_m activation rows: from x [rows][stride], which points at its first column.
      * rows <= tile_m. */
@@ -89,8 +89,8 @@ typedef struct nib_cpu_gemm {
     /* One slice of tile_n weight rows from row n0 and column k0 on; rows from N on give zeros. */
     size_t (*panel_bytes)(size_t kc);
     void (*panel)(const nib_cpu_weights *w, size_t n0, size_t k0, size_t kc, void *panel);
-    /* c[i*tile_n + j] = (accumulate ? c[...] : 0) + their product, for i < rows and all j. Rows of c
-     * from `rows` to tile_m may be overwritten. */
+    /* c[i*tile_n + j] = (accumulate ? c[...] : 0) + their product, for i < rows and all j. Rows of
+     * c from `rows` to tile_m may be overwritten. */
     void (*tile)(size_t rows, size_t kc, const void *packed, const void *panel, float *c,
                  bool accumulate);
     /* NULL, or what a thread must do before its first tile, and after the last one. */
