@@ -65,7 +65,7 @@ static bool find_factor(const float *x, size_t count, float *factor)
         const __mmask16 mask = count - k < 16 ? (__mmask16)((1u << (count - k)) - 1) : 0xffff;
         const __m512 v = _mm512_abs_ps(_mm512_maskz_loadu_ps(mask, x + k));
         const __mmask16 zero = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ);
-        bad |= _mm512_cmp_ps_mask(v, infinity, _CMP_NLT_UQ);
+        bad = (__mmask16)(bad | _mm512_cmp_ps_mask(v, infinity, _CMP_NLT_UQ));
         largest = _mm512_max_ps(largest, v);
         least = _mm512_mask_min_ps(least, (__mmask16)~zero, least, v);
     }
