@@ -62,7 +62,7 @@ static bool find_factor(const float *x, size_t count, float *factor)
     __m512 largest = _mm512_setzero_ps(), least = infinity;
     __mmask16 bad = 0;
     for (size_t k = 0; k < count; k += 16) {
-        const __mmask16 mask = count - k < 16 ? (__mmask16)((1u << (count - k)) - 1) : 0xffff;
+        const __mmask16 mask = (__mmask16)(count - k < 16 ? (1u << (count - k)) - 1 : 0xffffu);
         const __m512 v = _mm512_abs_ps(_mm512_maskz_loadu_ps(mask, x + k));
         const __mmask16 zero = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ);
         bad = (__mmask16)(bad | _mm512_cmp_ps_mask(v, infinity, _CMP_NLT_UQ));
