@@ -10,7 +10,10 @@
 
 const nib_cpu_row *const nib_cpu_rows[] = {
 #if defined(__x86_64__)
-    &nib_cpu_amx,    &nib_cpu_avx512vnni, &nib_cpu_avx512, &nib_cpu_avxvnni, &nib_cpu_avx2,
+#if defined(__linux__) /* whose way of asking for tiles detect.c knows */
+    &nib_cpu_amx,
+#endif
+    &nib_cpu_avx512vnni, &nib_cpu_avx512, &nib_cpu_avxvnni, &nib_cpu_avx2,
 #elif defined(__aarch64__)
     &nib_cpu_neondot,
 #endif
