@@ -85,6 +85,29 @@ void cli_print_overview(FILE *out)
     fputs("\nnibble COMMAND --help shows the options of a command.\n", out);
 }
 
+/* What the tool reads besides its arguments. */
+static const struct {
+    const char *name, *meaning;
+} environment[] = {
+    {"NIBBLE_KERNELS", "Folders of installed kernel packages, separated by colons."},
+    {"NIBBLE_ISA", "Highest CPU kernel row to use, as --isa."},
+    {"NIBBLE_WEBGPU_MODULE", "The module with the GPU backend, a path."},
+    {"NIBBLE_WEBGPU_SOFTWARE", "1: software adapters count as GPUs."},
+    {"XDG_CACHE_HOME", "Where the caches lie; ~/.cache."},
+    {"HF_HOME, HF_HUB_CACHE", "The Hub's folder, and its cache of repositories."},
+    {"HF_ENDPOINT, HF_TOKEN", "The Hub's address, and a token for it."},
+    {"HF_HUB_OFFLINE", "1: use what is in the cache."},
+    {"HF_HUB_DOWNLOAD_TIMEOUT", "Seconds without data before a download is tried again."},
+};
+
+static const struct {
+    const char *name, *meaning;
+} files[] = {
+    {"PREFIX/share/nibble/kernels", "Installed packages, found by their op id."},
+    {"~/.cache/huggingface/hub", "Packages that nibble pull has fetched, found by their repository."},
+    {"~/.cache/nibble/tuning.json", "What nibble tune has found, by package, adapter and driver."},
+};
+
 /* ---- manual page ---- */
 
 /* troff reads "-" as a hyphen, "\" as an escape, and a leading "." or "'" as a request. */
@@ -100,6 +123,15 @@ static void man_text(FILE *out, const char *text)
         else
             fputc(*text, out);
     }
+}
+
+static void man_row(FILE *out, const char *name, const char *meaning)
+{
+    fputs(".TP\n", out);
+    man_text(out, name);
+    fputc('\n', out);
+    man_text(out, meaning);
+    fputc('\n', out);
 }
 
 static void man_option(FILE *out, const cli_option *option)
@@ -140,6 +172,12 @@ void cli_print_man(FILE *out)
     fputs(".SH \"EXIT STATUS\"\n", out);
     for (size_t i = 0; i < CLI_LENGTH(exit_rows); i++)
         fprintf(out, ".TP\n%d\n%s\n", exit_rows[i].code, exit_rows[i].meaning);
+    fputs(".SH ENVIRONMENT\n", out);
+    for (size_t i = 0; i < CLI_LENGTH(environment); i++)
+        man_row(out, environment[i].name, environment[i].meaning);
+    fputs(".SH FILES\n", out);
+    for (size_t i = 0; i < CLI_LENGTH(files); i++)
+        man_row(out, files[i].name, files[i].meaning);
 }
 
 /* ---- Markdown ---- */

@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
+#include <pwd.h>
+#include <unistd.h>
+#endif
 
 #include "files.h"
 
@@ -118,17 +122,32 @@ int64_t cli_hub_version(const char *text)
 
 /* ---- the cache ---- */
 
+/* The user's folder; where HOME is not set (a service), the one of the account. */
+static const char *user_home(void)
+{
+    const char *home = setting("HOME");
+#ifdef _WIN32
+    return home ? home : setting("USERPROFILE");
+#else
+    const struct passwd *account = home ? NULL : getpwuid(getuid());
+    return home ? home : account ? account->pw_dir : NULL;
+#endif
+}
+
+/* A folder from a variable: "~" and "~/..." are the user's, as for the Hub's own tools. */
+static char *folder_setting(const char *path)
+{
+    const char *user = path[0] == '~' && (path[1] == '/' || !path[1]) ? user_home() : NULL;
+    return user ? cli_format("%s%s", user, path + 1) : cli_format("%s", path);
+}
+
 static char *home(void)
 {
-    const char *hub_home = setting("HF_HOME"), *cache = setting("XDG_CACHE_HOME");
+    const char *hub_home = setting("HF_HOME"), *cache = setting("XDG_CACHE_HOME"), *user = user_home();
     if (hub_home)
-        return cli_format("%s", hub_home);
+        return folder_setting(hub_home);
     if (cache)
         return cli_format("%s/huggingface", cache);
-    const char *user = setting("HOME");
-#ifdef _WIN32
-    user = user ? user : setting("USERPROFILE");
-#endif
     return cli_format("%s/.cache/huggingface", user ? user : ".");
 }
 
@@ -137,7 +156,7 @@ char *cli_hub_cache(void)
     const char *cache = setting("HF_HUB_CACHE");
     cache = cache ? cache : setting("HUGGINGFACE_HUB_CACHE");
     if (cache)
-        return cli_format("%s", cache);
+        return folder_setting(cache);
     char *above = home();
     char *path = cli_format("%s/hub", above);
     free(above);

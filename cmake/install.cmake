@@ -17,6 +17,8 @@ endif()
 install(DIRECTORY kernels/ DESTINATION ${CMAKE_INSTALL_DATADIR}/nibble/kernels
   PATTERN "*.py" EXCLUDE PATTERN "shared" EXCLUDE)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Debian's name for it.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 # For a static link; -lpthreadpool when the build uses it.
 set(NIB_PRIVATE_LIBS "-lm -lpthread -ldl")

@@ -419,6 +419,10 @@ def test_cache_folders(b):
     home = b.home / "user"
     ok(b.pull(env={"HF_HOME": "", "HOME": str(home), "XDG_CACHE_HOME": ""}))
     assert (home / ".cache/huggingface/hub" / b.repo_folder.name / "snapshots" / ONE).is_dir()
+    for name, inside in (("HF_HOME", "~/own"), ("HF_HUB_CACHE", "~/own/hub2")):
+        ok(b.pull(env={name: inside, "HOME": str(home)}))
+    for hub in ("hub", "hub2"):
+        assert (home / "own" / hub / b.repo_folder.name / "snapshots" / ONE).is_dir()
 
 
 def test_unwritable_cache(b):
