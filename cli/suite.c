@@ -8,6 +8,7 @@
 
 #include "compare.h"
 #include "generate.h"
+#include "pinned.h"
 #include "print.h"
 
 #define GENERATED_CASES 32
@@ -84,6 +85,20 @@ static bool needs_reference(const cli_testcase *test)
     return false;
 }
 
+/* The CPU computes without shaders, so no variant and nothing that only a shader needs matters. */
+static nib_status run_without_variant(cli_suite *s, cli_testcase *test, nib_device *device,
+                                      cli_call *call, nib_error *error)
+{
+    const nib_request before = test->request.request;
+    test->request.request.variant = NULL;
+    test->request.request.relaxed = true;
+    const nib_status status = cli_call_run(
+        call, s->package, device, cli_request_finish(&test->request), &test->inputs, error);
+    test->request.request.variant = before.variant;
+    test->request.request.relaxed = before.relaxed;
+    return status;
+}
+
 /* Run the case on one thread of the scalar CPU kernels: the numeric truth where a case states none.
  */
 static nib_status run_reference(cli_suite *s, cli_testcase *test, cli_call *call, nib_error *error)
@@ -95,8 +110,7 @@ static nib_status run_reference(cli_suite *s, cli_testcase *test, cli_call *call
         if (status != NIB_OK)
             return status;
     }
-    return cli_call_run(call, s->package, s->reference, cli_request_finish(&test->request),
-                        &test->inputs, error);
+    return run_without_variant(s, test, s->reference, call, error);
 }
 
 static void compare_outputs(const cli_testcase *test, cli_call *call, cli_call *reference,
@@ -194,6 +208,66 @@ static void judge_refusal(const nib_error *error, const cli_call *call, cli_resu
     say(r, CLI_OUTCOME_FAILED, "%s", line);
 }
 
+/* Has the case failed only because it pins a variant that needs more of a device than this one has?
+ * One that must fail would then fail as it says. */
+static bool device_lacks(cli_suite *s, cli_testcase *test, nib_device *device)
+{
+    nib_error error = {0};
+    cli_result judged = {0};
+    const nib_status status =
+        cli_plan_unlimited(s->session->context, s->package, cli_request_finish(&test->request),
+                           nib_device_caps(device), &error);
+    if (test->errors)
+        judge_failure(test, status, &error, &judged);
+    return status == NIB_OK || (test->errors && judged.outcome == CLI_OUTCOME_PASSED);
+}
+
+/* What the variant needs, without the words before it: "matrix: needs the device feature ...". */
+static const char *lack_text(const nib_error *error, const char *variant)
+{
+    const char *at = strstr(error->message, variant);
+    for (; at; at = strstr(at + 1, variant)) {
+        if (at[strlen(variant)] == ':')
+            return at;
+    }
+    return error->message;
+}
+
+static void judge_result(cli_suite *s, cli_testcase *test, nib_status status,
+                         const nib_error *error, cli_call *call, cli_result *r)
+{
+    if (status == NIB_OK)
+        judge_run(s, test, call, r);
+    else if (status == NIB_UNSUPPORTED && call->plan && !call->call && !s->on_gpu)
+        judge_plan(test, call->plan, error, r);
+    else
+        judge_refusal(error, call, r);
+}
+
+/* The CPU computes the case all the same; a GPU leaves it out. Either way the reason is shown. */
+static void judge_lack(cli_suite *s, cli_testcase *test, nib_device *device, const nib_error *lack,
+                       cli_result *r)
+{
+    nib_error error = {0};
+    cli_call call = {0};
+    const char *why = lack_text(lack, test->request.request.variant);
+    if (s->on_gpu || test->errors) {
+        say(r, CLI_OUTCOME_SKIPPED, "not on this device: %s", why);
+        return;
+    }
+    const nib_status status = run_without_variant(s, test, device, &call, &error);
+    judge_result(s, test, status, &error, &call, r);
+    if (r->outcome == CLI_OUTCOME_PASSED)
+        say(r, CLI_OUTCOME_PASSED, "computed without the variant: %s", why);
+    cli_call_free(&call);
+}
+
+static bool is_lack(cli_suite *s, cli_testcase *test, const cli_target *target, nib_status status)
+{
+    return status == NIB_NO_VARIANT && test->request.request.variant && !target->pins &&
+           device_lacks(s, test, target->device);
+}
+
 /* False when the target's variant does not take the request: then there is no result. */
 static bool run_on(cli_suite *s, cli_testcase *test, cli_target *target, cli_result *r)
 {
@@ -215,12 +289,13 @@ static bool run_on(cli_suite *s, cli_testcase *test, cli_target *target, cli_res
         r->reason[0] = '\0';
     else if (test->errors)
         judge_failure(test, status, &error, r);
-    else if (status == NIB_OK)
-        judge_run(s, test, &call, r);
-    else if (status == NIB_UNSUPPORTED && call.plan && !call.call && !s->on_gpu)
-        judge_plan(test, call.plan, &error, r);
     else
-        judge_refusal(&error, &call, r);
+        judge_result(s, test, status, &error, &call, r);
+    if (fits && r->outcome == CLI_OUTCOME_FAILED && is_lack(s, test, target, status)) {
+        r->refused = false;
+        r->reason[0] = '\0';
+        judge_lack(s, test, target->device, &error, r);
+    }
     cli_call_free(&call);
     r->seconds = cli_seconds() - start;
     target->ran += fits;

@@ -66,6 +66,17 @@ def test_every_variant_is_forced(t):
     assert {c["variant"] for c in result["cases"]} >= ran
 
 
+def test_pinned_variants_that_the_device_lacks(t):
+    """They are left out, with the reason; nothing else changes."""
+    package = ROOT / "kernels/v2/com.microsoft.MatMulNBitsQkv"
+    result = t.gpu("test", package, "--disable-feature", "subgroups", "--filter", "matrix_")
+    skipped = [c for c in result["cases"] if c["result"] == "skipped"]
+    assert result["failed"] == 0 and result["skipped"] == len(skipped) >= 8, result
+    assert all("not on this device: matrix_" in c["reason"] and "needs the device feature" in c["reason"] for c in skipped), skipped
+    text = t.run("test", package, "--backend", "webgpu", *t.adapter, "--disable-feature", "subgroups", "--filter", "matrix_").stdout
+    assert f"{len(skipped)} skipped" in text.splitlines()[-1], text
+
+
 def test_generated_cases(t):
     result = t.gpu("test", BNB4, "--seed", 11)
     assert result["failed"] == 0 and result["passed"] == 32, [c for c in result["cases"] if c["result"] == "failed"][:3]
