@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -144,19 +142,15 @@ static int write_junit(const cli_suite *s)
 {
     const char *path = cli_value(&s->session->args, CLI_OPT_JUNIT);
     nib_error error = {0};
+    cli_output output;
     if (!path)
         return CLI_OK;
-    FILE *out = fopen(path, "w");
-    if (!out) {
-        cli_error(&error, NIB_IO, path, "cannot create the file: %s", strerror(errno));
-        return cli_fail(s->session, &error);
+    nib_status status = cli_output_open(&output, path, &error);
+    if (status == NIB_OK) {
+        print_junit(output.stream, s);
+        status = cli_output_close(&output, &error);
     }
-    print_junit(out, s);
-    const bool complete = !ferror(out);
-    if (fclose(out) == 0 && complete)
-        return CLI_OK;
-    cli_error(&error, NIB_IO, path, "cannot write the file: %s", strerror(errno));
-    return cli_fail(s->session, &error);
+    return status == NIB_OK ? CLI_OK : cli_fail(s->session, &error);
 }
 
 /* ---- the command ---- */

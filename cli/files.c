@@ -200,16 +200,102 @@ nib_status cli_move(const char *from, const char *to, nib_error *error)
 #endif
 }
 
+/* ---- replaced in one step ---- */
+
+/* The standard stream that this file is: opened once more it would be written from its start. */
+static FILE *standard_stream(const struct stat *info)
+{
+    FILE *const streams[] = {stdout, stderr};
+    for (size_t i = 0; i < CLI_LENGTH(streams); i++) {
+        struct stat own;
+        if (info->st_ino && fstat(fileno(streams[i]), &own) == 0 && own.st_dev == info->st_dev &&
+            own.st_ino == info->st_ino)
+            return streams[i];
+    }
+    return NULL;
+}
+
+/* Where a link leads; the path itself when that does not exist. */
+static char *resolve(const char *path)
+{
+#ifdef _WIN32
+    char *real = NULL;
+#else
+    char *real = realpath(path, NULL);
+#endif
+    return real ? real : cli_dup(path, strlen(path));
+}
+
+static nib_status open_beside(cli_output *output, const struct stat *info, nib_error *error)
+{
+    output->beside = cli_format("%s.%ld.tmp", output->path, (long)getpid());
+    output->stream = fopen(output->beside, "wb");
+    if (!output->stream)
+        return fail(error, output->path, "cannot create the file");
+#ifndef _WIN32
+    /* The new file may be read by those who could read the old one. Where that is refused, so be
+     * it. */
+    if (info && fchmod(fileno(output->stream), info->st_mode & 0777) != 0)
+        return NIB_OK;
+#else
+    (void)info;
+#endif
+    return NIB_OK;
+}
+
+nib_status cli_output_open(cli_output *output, const char *path, nib_error *error)
+{
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    *output = (cli_output){.path = resolve(path)};
+    output->stream = exists ? standard_stream(&info) : NULL;
+    nib_status status = NIB_OK;
+    if (output->stream)
+        return NIB_OK;
+    if ((exists && S_ISREG(info.st_mode)) || (!exists && !cli_is_link(path)))
+        status = open_beside(output, exists ? &info : NULL, error);
+    else if (!(output->stream = fopen(path, "wb")))
+        status = fail(error, path, "cannot create the file");
+    if (status != NIB_OK) {
+        free(output->path);
+        free(output->beside);
+        *output = (cli_output){0};
+    }
+    return status;
+}
+
+/* A standard stream stays open. */
+static bool finish_stream(FILE *stream)
+{
+    const bool complete = !ferror(stream);
+    if (stream == stdout || stream == stderr)
+        return fflush(stream) == 0 && complete;
+    return fclose(stream) == 0 && complete;
+}
+
+nib_status cli_output_close(cli_output *output, nib_error *error)
+{
+    nib_status status = NIB_OK;
+    if (!finish_stream(output->stream))
+        status = fail(error, output->path, "cannot write the file");
+    if (status == NIB_OK && output->beside)
+        status = cli_move(output->beside, output->path, error);
+    if (status != NIB_OK && output->beside)
+        unlink(output->beside);
+    free(output->path);
+    free(output->beside);
+    *output = (cli_output){0};
+    return status;
+}
+
 nib_status cli_replace_file(const char *path, const void *bytes, size_t count, nib_error *error)
 {
-    char *beside = cli_format("%s.%ld.tmp", path, (long)getpid());
-    nib_status status = cli_write_file(beside, bytes, count, error);
-    if (status == NIB_OK)
-        status = cli_move(beside, path, error);
+    cli_output output;
+    const nib_status status = cli_output_open(&output, path, error);
     if (status != NIB_OK)
-        unlink(beside);
-    free(beside);
-    return status;
+        return status;
+    fwrite(bytes, 1, count, output.stream); /* its failure shows when the stream is closed */
+    return cli_output_close(&output, error);
 }
 
 /* The two folders change places in one step where the system can; else there is a moment without

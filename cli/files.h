@@ -5,6 +5,8 @@
 #ifndef NIBBLE_CLI_FILES_H
 #define NIBBLE_CLI_FILES_H
 
+#include <stdio.h>
+
 #include "session.h"
 
 /* printf into memory of its own; free() it. Never NULL. */
@@ -23,7 +25,18 @@ nib_status cli_make_folder_of(const char *path, nib_error *error);
 /* Read a file whole, any bytes, NUL-terminated. free(*bytes). */
 nib_status cli_read_bytes(const char *path, size_t limit, char **bytes, size_t *count,
                           nib_error *error);
-/* Write a file beside `path` and rename it: readers see the old bytes or the new ones. */
+/* A file that is written beside `path` and renamed when it is complete: readers see the old bytes
+ * or the new ones. A link is followed. What is there and no regular file, such as a pipe, and
+ * standard output are written to as they are. */
+typedef struct cli_output {
+    FILE *stream;
+    char *path, *beside; /* beside is NULL when there is nothing to rename */
+} cli_output;
+
+nib_status cli_output_open(cli_output *output, const char *path, nib_error *error);
+/* Close a file that was opened, whatever the result. */
+nib_status cli_output_close(cli_output *output, nib_error *error);
+/* The same for bytes at hand. */
 nib_status cli_replace_file(const char *path, const void *bytes, size_t count, nib_error *error);
 nib_status cli_move(const char *from, const char *to, nib_error *error);
 /* Put the folder `from` in the place of `to`, which may exist; what was there is removed. */

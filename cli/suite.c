@@ -357,10 +357,10 @@ static void read_and_run_case(cli_suite *s, size_t index)
     cli_testcase_free(&test);
 }
 
-static bool is_chosen(const cli_suite *s, size_t index)
+static bool is_chosen(const cli_suite *s, const char *name)
 {
     const char *filter = cli_value(&s->session->args, CLI_OPT_FILTER);
-    return !filter || strstr(cli_casefile_name(&s->file, index), filter);
+    return !filter || strstr(name, filter);
 }
 
 /* "Planned" is the outcome of an operator without a kernel. Where one case of the package ran, the
@@ -384,44 +384,48 @@ static void run_file(cli_suite *s)
 {
     const size_t total = cli_casefile_count(&s->file);
     for (size_t i = 0; i < total; i++) {
-        if (!is_chosen(s, i))
+        if (!is_chosen(s, cli_casefile_name(&s->file, i)))
             continue;
         cli_progress(s->session, i + 1, total, cli_casefile_name(&s->file, i));
         read_and_run_case(s, i);
     }
 }
 
-static void run_generated(cli_suite *s)
+/* The filter leaves calls out and does not change the others. False when none could be made. */
+static bool run_generated(cli_suite *s)
 {
+    bool any = false;
     cli_generator *generator = cli_generator_new(&s->file, s->package, (uint64_t)s->seed);
     char name[240];
     for (size_t i = 0; i < GENERATED_CASES; i++) {
         cli_testcase test;
         cli_progress(s->session, i + 1, GENERATED_CASES, "generated");
         const bool made = cli_generate(generator, nib_device_caps(s->device), &test, name);
-        if (made)
+        any = any || made;
+        if (made && is_chosen(s, name))
             run_everywhere(s, &test, name);
         cli_testcase_free(&test);
         if (!made)
             break;
     }
     cli_generator_free(generator);
+    return any;
 }
 
 int cli_suite_run(cli_suite *s)
 {
     nib_error error = {0};
-    if (s->seed)
-        run_generated(s);
-    else
+    const bool made = !s->seed || run_generated(s);
+    if (!s->seed)
         run_file(s);
     cli_progress_end(s->session);
     settle(s);
     if (s->count > 0)
         return CLI_OK;
     cli_error(&error, NIB_REQUEST, s->file.path,
-              s->seed ? "no legal call could be generated from the cases of the file"
-                      : "no case of the file is chosen");
+              !made     ? "no legal call could be generated from the cases of the file"
+              : s->seed ? "no generated case is chosen"
+                        : "no case of the file is chosen");
     return cli_fail(s->session, &error);
 }
 
