@@ -308,6 +308,8 @@ nib_status cli_casefile_load(cli_session *session, const nib_package *package, c
     snprintf(file->path, sizeof file->path, "%s/%s", nib_package_directory(package), name);
     nib_status status = cli_read_file(file->path, &text, error);
     if (status == NIB_OK)
+        status = nib_digest_text(text, strlen(text), file->digest, error);
+    if (status == NIB_OK)
         status = parse_text(file, text, error);
     if (status == NIB_OK)
         status = cli_check_members(&at, file->root, known, known_count);

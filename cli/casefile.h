@@ -11,6 +11,7 @@
 typedef struct cli_casefile {
     cli_session *session;
     char path[512];
+    char digest[NIB_DIGEST_TEXT_BYTES]; /* of the bytes that were read */
     json_t *root;
 } cli_casefile;
 
