@@ -160,9 +160,19 @@ def make_alone(_copy, work):
         assert f"{ROOT}/{folder}/" not in steps, f"make compiles {folder}/"
 
 
+def make_install(_copy, work):
+    """PREFIX is where it is used, DESTDIR what stands for / until then; nothing is built again."""
+    names = [f"BUILD={BUILD}", "PREFIX=/opt/nibble", f"DESTDIR={work}/staged"]
+    assert "cmake --build" not in run("make", "-n", *names, "install", cwd=ROOT)
+    run("make", *names, "install", cwd=ROOT)
+    root = work / "staged"
+    assert [str(p.relative_to(root)) for p in root.glob("*/*")] == ["opt/nibble"]
+    tool(Copy(root / "opt/nibble"), work)
+
+
 def main():
     failed = 0
-    checks = [with_pkg_config, with_cmake, as_cxx, tool, completion, debian_package, make_alone]
+    checks = [with_pkg_config, with_cmake, as_cxx, tool, completion, debian_package, make_alone, make_install]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run("cmake", "--install", BUILD, "--prefix", folder / "first")
