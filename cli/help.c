@@ -104,7 +104,8 @@ static const struct {
     const char *name, *meaning;
 } files[] = {
     {"PREFIX/share/nibble/kernels", "Installed packages, found by their op id."},
-    {"~/.cache/huggingface/hub", "Packages that nibble pull has fetched, found by their repository."},
+    {"~/.cache/huggingface/hub",
+     "Packages that nibble pull has fetched, found by their repository."},
     {"~/.cache/nibble/tuning.json", "What nibble tune has found, by package, adapter and driver."},
 };
 

@@ -143,7 +143,8 @@ static char *folder_setting(const char *path)
 
 static char *home(void)
 {
-    const char *hub_home = setting("HF_HOME"), *cache = setting("XDG_CACHE_HOME"), *user = user_home();
+    const char *hub_home = setting("HF_HOME"), *cache = setting("XDG_CACHE_HOME"),
+               *user = user_home();
     if (hub_home)
         return folder_setting(hub_home);
     if (cache)
