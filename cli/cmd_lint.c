@@ -137,6 +137,7 @@ static void check_package(cli_lint *lint)
     } else {
         add_error(lint, CLI_LINT_TEMPLATE, &error);
     }
+    cli_lint_unknown(lint);
     cli_lint_variants(lint);
     cli_lint_shaders(lint);
     cli_lint_bindings(lint);

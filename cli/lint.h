@@ -24,6 +24,9 @@
     XX(UNUSED_DERIVE, "unused-derive", WARNING, "No expression or template reads this value.")     \
     XX(UNUSED_NAME, "unused-name", WARNING,                                                        \
        "No expression or template reads this attribute, argument or tunable.")                     \
+    XX(UNKNOWN_NAME, "unknown-name", ERROR,                                                        \
+       "A derive, a condition or a dispatch reads a name, attribute, tunable, tensor or limit "    \
+       "that nothing gives.")                                                                      \
     XX(UNREACHABLE, "unreachable-variant", ERROR,                                                  \
        "The variant is never chosen: a condition is constantly false, contradicts another, or an " \
        "earlier variant accepts all that this one does.")                                          \
@@ -85,6 +88,7 @@ void cli_lint_each_pass(cli_lint *lint, const json_t *variant, size_t index, cli
 
 void cli_lint_bindings(cli_lint *lint); /* lint_bindings.c */
 void cli_lint_names(cli_lint *lint);    /* lint_bindings.c */
+void cli_lint_unknown(cli_lint *lint);  /* lint_unknown.c */
 void cli_lint_variants(cli_lint *lint); /* lint_variants.c */
 void cli_lint_shaders(cli_lint *lint);  /* lint_variants.c */
 void cli_lint_cases(cli_lint *lint);    /* lint_cases.c */

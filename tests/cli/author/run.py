@@ -343,6 +343,33 @@ def subgroup_matrix_with_the_wrong_guard(p):
     p.manifest["requires"] = {"features": ["subgroups"]}
 
 
+@mistake(("unknown-name", "derive.isWide"))
+def misspelt_derive(p):
+    p.manifest["derive"]["isWide"] = "coutn % 4 == 0"
+
+
+@mistake(("unknown-name", "when[2]"))
+def misspelt_attribute(p):
+    p.manifest["when"].append("attrs.scala > 0 or attrs.scale > 0")
+
+
+@mistake(("unknown-name", "variants[0].when[3]"))
+def misspelt_limit(p):
+    p.manifest["variants"][WIDE]["when"].append("device.limits.maxComputeInvocationsPerWorkgrop >= 64")
+
+
+@mistake(("unknown-name", "variants[1].passes[0].dispatch.threads"), ("unknown-name", "variants[0].passes[0].dispatch.workgroupSize"))
+def misspelt_in_a_dispatch(p):
+    first_pass(p, PLAIN)["dispatch"]["threads"] = "numel(shapes.q) + count"
+    first_pass(p, WIDE)["dispatch"]["workgroupSize"] = "tunables.WGS"
+
+
+@mistake()
+def names_that_only_look_misspelt(p):
+    p.manifest["when"] += ["device.adapterInfo.vendor != \"attrs.vendor\"", "has(attrs, \"other\") == false", "device.features.has(\"subgroups\") or true",
+                           "device.limits.maxComputeInvocationsPerWorkgroup >= 64", "nothing is undefined"]
+
+
 @mistake(("unused-template", "old/spare.wgsl"))
 def unused_template(p):
     p.write("old/spare.wgsl", "")
