@@ -5,6 +5,7 @@
   check_packages.py NIBBLE
 """
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -17,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = sorted(p for p in (ROOT / "kernels").iterdir() if p.name.startswith("com."))
 SECOND = sorted((ROOT / "kernels/v2").glob("com.*"))
 NIBBLE = sys.argv.pop(1)
+WEIGHTS = {"bT", "qBT", "kBT", "vBT", "gateBT", "upBT"}
 SHARED_TEMPLATE = "matmul-nbits-fused-rms-norm.wgsl.jinja"
 
 
@@ -130,9 +132,25 @@ class Packages(unittest.TestCase):
                 elements *= dim
             self.assertEqual(len(data["values"]), elements, name)
 
+    def test_bench_cases_say_their_work(self):
+        """work.flops counts two operations for each row and weight; 8 / bits weights are in a byte."""
+        for package in PACKAGES + SECOND:
+            with self.subTest(package.relative_to(ROOT)):
+                bench = load(package, "bench.json")
+                attributes = load(package, "manifest.json")["attributes"]
+                for case in bench["cases"]:
+                    shapes = {key: tensor["shape"] for key, tensor in case["inputs"].items()}
+                    defaults = {k: a["default"] for k, a in attributes.items() if "default" in a}
+                    scope = {"attrs": {**defaults, **case["attrs"]}, "shapes": shapes}
+                    flops = subprocess.run([NIBBLE, "eval", bench["work"]["flops"], "--scope", "-"], input=json.dumps(scope),
+                                           check=True, capture_output=True, text=True).stdout
+                    in_byte = 8 // scope["attrs"].get("bits", 4)
+                    weights = sum(in_byte * math.prod(shape) for key, shape in shapes.items() if key in WEIGHTS)
+                    self.assertEqual(float(flops), 2 * shapes["aT"][0] * weights, case["name"])
+
     def test_bench_cases_are_well_formed(self):
-        for package in PACKAGES:
-            with self.subTest(package.name):
+        for package in PACKAGES + SECOND:
+            with self.subTest(package.relative_to(ROOT)):
                 manifest, cases = load(package, "manifest.json"), load(package, "bench.json")["cases"]
                 self.assertEqual({c["role"] for c in cases}, {"decode", "prefill"})
                 self.assertEqual(len({c["name"] for c in cases}), len(cases))
