@@ -149,18 +149,36 @@ static double point_y(const chart *c, const json_t *entry)
     return place_y(c, cli_json_at(entry, "flopsPerSecond"));
 }
 
-static void draw_point(const chart *c, const json_t *entry)
+/* A case may have any role or none; two of them have marks of their own. */
+enum { DECODE, PREFILL, OTHER, ROLES };
+
+static int role_of(const json_t *entry)
 {
-    const double x = point_x(c, entry), y = point_y(c, entry);
-    fputs("<g><title>", c->out);
-    cli_html_text(c->out, cli_json_text_at(entry, "name"));
-    fputs("</title>", c->out);
-    if (strcmp(cli_json_text_at(entry, "role"), "prefill") == 0)
+    const char *role = cli_json_text_at(entry, "role");
+    return strcmp(role, "decode") == 0 ? DECODE : strcmp(role, "prefill") == 0 ? PREFILL : OTHER;
+}
+
+static void draw_mark(const chart *c, int role, double x, double y)
+{
+    if (role == DECODE)
+        fprintf(c->out, "<circle class=\"one ring\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/>", x, y);
+    else if (role == PREFILL)
         fprintf(c->out,
                 "<rect class=\"two ring\" x=\"%.1f\" y=\"%.1f\" width=\"11\" height=\"11\"/>",
                 x - 5.5, y - 5.5);
     else
-        fprintf(c->out, "<circle class=\"one ring\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/>", x, y);
+        fprintf(
+            c->out,
+            "<polygon class=\"three ring\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>", x,
+            y - 7, x + 7, y, x, y + 7, x - 7, y);
+}
+
+static void draw_point(const chart *c, const json_t *entry)
+{
+    fputs("<g><title>", c->out);
+    cli_html_text(c->out, cli_json_text_at(entry, "name"));
+    fputs("</title>", c->out);
+    draw_mark(c, role_of(entry), point_x(c, entry), point_y(c, entry));
     fputs("</g>\n", c->out);
 }
 
@@ -184,7 +202,7 @@ static void draw_chart(chart *c, const json_t *cases, const char *name, double w
     c->width = width;
     c->height = height;
     c->left = 56;
-    c->right = width - 16;
+    c->right = width - 28; /* half of the last label stands beyond */
     c->top = 28;
     c->bottom = height - 44;
     fprintf(c->out,
@@ -195,6 +213,25 @@ static void draw_chart(chart *c, const json_t *cases, const char *name, double w
     draw_roof(c);
     draw_points(c, cases);
     fputs("</svg>\n", c->out);
+}
+
+/* Only the marks that are there. */
+static void write_key(FILE *out, const json_t *cases)
+{
+    static const struct {
+        const char *mark, *text;
+    } marks[ROLES] = {{"c", "decode"}, {"s", "prefill"}, {"d", "other"}};
+    bool drawn[ROLES] = {false};
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        if (is_plotted(json_array_get(cases, i)))
+            drawn[role_of(json_array_get(cases, i))] = true;
+    }
+    fputs("<div class=\"key\">", out);
+    for (size_t i = 0; i < ROLES; i++) {
+        if (drawn[i])
+            fprintf(out, "<span><i class=\"%s\"></i>%s</span>", marks[i].mark, marks[i].text);
+    }
+    fputs("<span>line: what memory and float32 units of this device allow</span></div>\n", out);
 }
 
 void cli_chart_roofline(FILE *out, const json_t *result)
@@ -208,8 +245,6 @@ void cli_chart_roofline(FILE *out, const json_t *result)
     fputs("<h2>Roofline</h2>\n<div class=\"card\">\n", out);
     draw_chart(&c, cases, "wide", 1040, 440);
     draw_chart(&c, cases, "narrow", 360, 340);
-    fputs("<div class=\"key\"><span><i class=\"c\"></i>decode</span><span><i class=\"s\"></i>"
-          "prefill</span><span>line: what memory and float32 units of this device allow</span>"
-          "</div>\n</div>\n",
-          out);
+    write_key(out, cases);
+    fputs("</div>\n", out);
 }

@@ -36,6 +36,18 @@ void cli_html_text(FILE *out, const char *text)
     }
 }
 
+/* A number and its unit stay on one line. */
+static void html_quantity(FILE *out, char *text, const char *more)
+{
+    char *space = strchr(text, ' ');
+    if (!space) {
+        fprintf(out, "%s%s", text, more);
+        return;
+    }
+    *space = '\0';
+    fprintf(out, "%s&#8239;%s%s", text, space + 1, more);
+}
+
 /* "12.3 us" with the sign for micro. */
 static void html_seconds(FILE *out, double seconds)
 {
@@ -46,7 +58,7 @@ static void html_seconds(FILE *out, double seconds)
         *unit = '\0';
         fprintf(out, "%s&#8239;&#181;s", text);
     } else {
-        fputs(text, out);
+        html_quantity(out, text, "");
     }
 }
 
@@ -57,7 +69,7 @@ static void html_amount(FILE *out, double amount, const char *unit)
     if (isnan(amount))
         fputs("&ndash;", out);
     else
-        fprintf(out, "%s%s", text, unit);
+        html_quantity(out, text, unit);
 }
 
 static void html_percent(FILE *out, double part)
@@ -72,10 +84,12 @@ static void html_percent(FILE *out, double part)
 
 static const char style[] =
     ":root{color-scheme:light dark;--page:#f7f7f5;--card:#fff;--ink:#1b1b1a;--soft:#5d5c58;"
-    "--line:#dddbd5;--grid:#eceae5;--one:#1f6fc4;--two:#c2570c;--bar:#b9d2ee;--best:#1f6fc4;"
+    "--line:#dddbd5;--grid:#eceae5;--one:#1f6fc4;--two:#c2570c;--three:#6b6a66;--bar:#b9d2ee;--"
+    "best:#1f6fc4;"
     "--bad:#b3261e}"
     "@media (prefers-color-scheme:dark){:root{--page:#161615;--card:#1f1f1e;--ink:#f0efec;"
-    "--soft:#a9a7a0;--line:#3a3936;--grid:#2b2a28;--one:#69aef5;--two:#f0955a;--bar:#34506f;"
+    "--soft:#a9a7a0;--line:#3a3936;--grid:#2b2a28;--one:#69aef5;--two:#f0955a;--three:#b5b3ac;--"
+    "bar:#34506f;"
     "--best:#69aef5;--bad:#ff8a80}}"
     "*{box-sizing:border-box}"
     "body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}"
@@ -85,22 +99,25 @@ static const char style[] =
     "p{margin:6px 0;max-width:75ch}.soft{color:var(--soft)}"
     ".card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px}"
     ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;"
-    "margin:18px 0}.tile b{display:block;font-size:21px;font-weight:600}"
+    "margin:18px 0}.tile b{display:block;font-size:21px;font-weight:600;white-space:nowrap}"
     ".tile span{color:var(--soft);font-size:13px}"
     "table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}"
     "th,td{padding:6px 8px;text-align:right;border-bottom:1px solid var(--line);"
-    "vertical-align:top}"
-    "th{font-weight:600;color:var(--soft);white-space:nowrap}"
-    "td.t,th.t{text-align:left;overflow-wrap:anywhere}tr:last-child td{border-bottom:0}"
+    "vertical-align:top;white-space:nowrap}"
+    "th{font-weight:600;color:var(--soft)}td.t,th.t{text-align:left}"
+    "td.t{overflow-wrap:anywhere;white-space:normal}td.n{white-space:nowrap}tr:last-child "
+    "td{border-bottom:0}"
     ".bad{color:var(--bad)}"
     "svg{display:block;width:100%;height:auto}svg text{fill:var(--soft);font-size:12px}"
     "svg .label{fill:var(--ink)}svg .grid{stroke:var(--grid)}"
     "svg .roof{stroke:var(--ink);fill:none;stroke-width:2}"
-    "svg .one{fill:var(--one)}svg .two{fill:var(--two)}svg .ring{stroke:var(--card);"
+    "svg .one{fill:var(--one)}svg .two{fill:var(--two)}svg .three{fill:var(--three)}svg "
+    ".ring{stroke:var(--card);"
     "stroke-width:1.5}.narrow{display:none}"
     ".key{display:flex;gap:18px;flex-wrap:wrap;font-size:13px;color:var(--soft);margin:8px 0 0}"
     ".key i{display:inline-block;width:10px;height:10px;margin-right:6px}"
     ".key .c{border-radius:50%;background:var(--one)}.key .s{background:var(--two)}"
+    ".key .d{background:var(--three);transform:rotate(45deg) scale(.8)}"
     ".bars{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:14px}"
     ".bars h3{font-size:14px;margin:0 0 8px;overflow-wrap:anywhere}"
     ".row{margin:0 0 7px;font-size:13px}.row div{display:flex;justify-content:space-between;"
@@ -120,7 +137,7 @@ static const char style[] =
     "td::before{content:attr(data-l);color:var(--soft);text-align:left;white-space:nowrap}"
     "td.head{font-weight:600;font-size:15px}}"
     "@media print{:root{--page:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;--grid:#ddd;"
-    "--one:#1f6fc4;--two:#c2570c;--bar:#b9d2ee;--best:#1f6fc4;--bad:#b3261e}"
+    "--one:#1f6fc4;--two:#c2570c;--three:#6b6a66;--bar:#b9d2ee;--best:#1f6fc4;--bad:#b3261e}"
     "body{font-size:11px;-webkit-print-color-adjust:exact;print-color-adjust:exact}"
     "main{max-width:none;padding:0}.card,tr{break-inside:avoid}h2{break-after:avoid}"
     "table{font-size:9.5px}th,td{padding:3px 4px}@page{margin:12mm}}";
@@ -239,7 +256,7 @@ static void change_cell(FILE *out, const json_t *entry)
 
 static void write_case(FILE *out, const json_t *entry, size_t number, bool with_change)
 {
-    fprintf(out, "<tr><td class=\"t\" data-l=\"Point\">%zu</td>", number);
+    fprintf(out, "<tr><td class=\"t n\" data-l=\"Point\">%zu</td>", number);
     text_cell(out, "Case", "t head", cli_json_text_at(entry, "name"));
     if (cli_json_text_at(entry, "error")[0]) {
         fprintf(out, "<td class=\"t bad\" colspan=\"%d\" data-l=\"Failed\">",
@@ -290,8 +307,10 @@ static void write_table(FILE *out, const json_t *result)
     fputs("</tbody></table></div>\n<p class=\"soft\">Times are medians of one call. Device time is "
           "by the device's clock, wall time by the host's over the same calls back to back, the "
           "host part what the calling thread did meanwhile; a whole run goes from host memory to "
-          "host memory. Spread is half the distance between the quartiles. A case above the "
-          "roof finds its data in the caches.</p>\n",
+          "host memory. Spread is half the distance between the quartiles. The roof is "
+          "what the measured memory and float32 ceilings allow. A case can stand above it: caches "
+          "are faster than memory, and integer and matrix units faster than float32 "
+          "multiply-adds.</p>\n",
           out);
 }
 

@@ -21,7 +21,7 @@ import traceback
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-VOID = {"meta", "br", "line", "rect", "circle", "polyline"}
+VOID = {"meta", "br", "line", "rect", "circle", "polyline", "polygon"}
 
 
 class Page(html.parser.HTMLParser):
@@ -92,6 +92,24 @@ def test_hostile_text_is_text(path, result, nibble=None):
                    capture_output=True, timeout=100)
     page = Page(out.read_text())
     assert "script" not in page.tags and any("<script>" in word for word in page.words)
+
+
+def test_cases_without_a_role(path, result):
+    """They are neither decode nor prefill."""
+    folder = path.parent / "roles"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "kernels/com.microsoft.MatMulBnb4", folder)
+    bench = folder / "build/webgpu/bench.json"
+    content = json.loads(bench.read_text())
+    case = {k: v for k, v in content["cases"][0].items() if k != "role"}
+    content["cases"] = [{**case, "name": f"case {i}"} for i in range(12)]
+    bench.write_text(json.dumps(content))
+    out = path.parent / "roles.html"
+    subprocess.run([NIBBLE, "bench", str(folder), "--no-verify", "--backend", "cpu", "--quiet", "--html", str(out)], check=True,
+                   capture_output=True, timeout=100)
+    page = Page(out.read_text())
+    assert page.tags.count("polygon") == 24 and "circle" not in page.tags and "rect" not in page.tags
+    assert "other" in page.words and "decode" not in page.words and "prefill" not in page.words
 
 
 # ---- in a browser ----
@@ -173,6 +191,24 @@ def test_phone_does_not_scroll_sideways(path, result):
     chromium(path.parent, "--window-size=500,2400", f"--screenshot={path.parent / 'phone.png'}", outer.as_uri())
 
 
+def test_numbers_stay_on_one_line(path, result):
+    """Of a page with the longest row numbers, and no label of the plot is cut off."""
+    many = path.parent / "roles.html"
+    outer = path.parent / "desktop.html"
+    outer.write_text(f"""<!DOCTYPE html><body style="margin:0"><iframe id=f src="{many.name}" style="border:0;width:1100px;height:2400px"></iframe>
+<p id=o></p><script>f.onload=()=>{{const d=f.contentDocument;let lines=0,cut=0;
+for(const c of d.querySelectorAll("td:not(.t),td.n,.tile b")){{const r=d.createRange();r.selectNodeContents(c);
+if(new Set([...r.getClientRects()].map(b=>Math.round(b.top/8))).size>1)lines++}}
+for(const s of d.querySelectorAll("svg.wide")){{const e=s.getBoundingClientRect();for(const t of s.querySelectorAll("text")){{
+const b=t.getBoundingClientRect();if(b.right>e.right||b.left<e.left)cut++}}}}
+o.textContent="broken "+lines+", cut "+cut+", too wide by "+(d.documentElement.scrollWidth-d.documentElement.clientWidth)}}</script>""")
+    profile = tempfile.mkdtemp(dir=path.parent)
+    dom = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+                          "--allow-file-access-from-files", f"--user-data-dir={profile}", "--virtual-time-budget=5000", "--dump-dom",
+                          outer.as_uri()], check=True, capture_output=True, text=True, timeout=120).stdout
+    assert "broken 0, cut 0, too wide by 0" in dom, dom[-300:]
+
+
 def test_print(path, result):
     out = path.parent / "report.pdf"
     chromium(path.parent, f"--print-to-pdf={out}", "--no-pdf-header-footer", path.as_uri())
@@ -184,8 +220,9 @@ def main():
     global NIBBLE, BROWSER
     NIBBLE = str(pathlib.Path(sys.argv[1]).resolve())
     BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-    in_browser = [test_light, test_dark, test_phone_does_not_scroll_sideways, test_print]
-    tests = [test_well_formed_and_alone, test_shows_what_was_measured, test_hostile_text_is_text, *(in_browser if BROWSER else [])]
+    in_browser = [test_light, test_dark, test_phone_does_not_scroll_sideways, test_numbers_stay_on_one_line, test_print]
+    tests = [test_well_formed_and_alone, test_shows_what_was_measured, test_hostile_text_is_text, test_cases_without_a_role,
+             *(in_browser if BROWSER else [])]
     if not BROWSER:
         print(f"NOT RUN: {len(in_browser)} tests of the page in a browser (Debian: apt-get install chromium)")
     failed = 0
