@@ -582,7 +582,7 @@ BNB4_V2 += [
     dict(name="matrix_fp4_f16", lead=(33,), K=64, N=37, quant_type=0, block_size=64, variant="matrix", **ROUNDED),
     dict(name="matrix_block_crosses_rows", lead=(9,), K=96, N=13, block_size=64, variant="matrix"),
     dict(name="matrix_inf_row", lead=(12,), K=32, N=5, put={"aT": [((2, 3), INF)], "bT": [(FULL, 0x2C)]}, variant="matrix"),
-    dict(name="matrix_f32_beyond_f16", lead=(12,), K=32, N=5, put={"aT": [((2, 3), 1e6), ((3, FULL), 1e-30), ((4, FULL), 1e30)],
+    dict(name="matrix_f32_beyond_f16", lead=(12,), K=32, N=5, put={"aT": [((2, 3), 1e6), ((3, FULL), 1e-30), ((4, FULL), 1e26)],
          "absmaxT": [(1, 1e-20), (2, 3e9)]}, variant="matrix"),
 ]
 QKV_V2 += [
