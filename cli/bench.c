@@ -357,12 +357,22 @@ static nib_status read_contract(bench *b, nib_error *error)
     return status;
 }
 
-static int open_bench(bench *b)
+static nib_status check_baseline(const bench *b, const json_t *baseline, nib_error *error)
+{
+    const char *op = nib_package_op(b->package);
+    if (!baseline || strcmp(cli_json_text_at(baseline, "op"), op) == 0)
+        return NIB_OK;
+    return cli_error(error, NIB_REQUEST, cli_value(&b->session->args, CLI_OPT_BASELINE),
+                     "the baseline is of %s, not of %s", cli_json_text_at(baseline, "op"), op);
+}
+
+static int open_bench(bench *b, const json_t *baseline)
 {
     cli_session *session = b->session;
     nib_error error = {0};
     double start = cli_seconds();
-    if (cli_load_package(session, &b->package, &error) != NIB_OK)
+    if (cli_load_package(session, &b->package, &error) != NIB_OK ||
+        check_baseline(b, baseline, &error) != NIB_OK)
         return cli_fail(session, &error);
     b->load_seconds = cli_seconds() - start;
     start = cli_seconds();
@@ -413,7 +423,7 @@ static json_t *facts_json(const bench *b)
 {
     json_t *result = json_object(), *cold = json_object();
     json_t *key = cli_tuning_key(b->session, b->package, nib_device_caps(b->device));
-    json_object_set_new(result, "version", json_integer(1));
+    json_object_set_new(result, "version", json_integer(CLI_BENCH_VERSION));
     json_object_set_new(result, "nibble", cli_json_text(nib_version()));
     json_object_set_new(result, "date", date_json());
     json_object_set_new(result, "op", cli_json_text(nib_package_op(b->package)));
@@ -465,14 +475,14 @@ static int bench_all(bench *b, json_t **result)
     return CLI_OK;
 }
 
-int cli_bench(cli_session *session, json_t **result)
+int cli_bench(cli_session *session, const json_t *baseline, json_t **result)
 {
     bench b = {.session = session,
                .case_seconds = (double)cli_integer(&session->args, CLI_OPT_SECONDS, 1),
                .alternatives = cli_has(&session->args, CLI_OPT_ALL_VARIANTS) ||
                                cli_has(&session->args, CLI_OPT_HTML)};
     *result = NULL;
-    int code = open_bench(&b);
+    int code = open_bench(&b, baseline);
     if (code == CLI_OK)
         code = bench_all(&b, result);
     close_bench(&b);

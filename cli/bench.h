@@ -8,8 +8,11 @@
 
 #include "session.h"
 
-/* Measure as the options say. Returns CLI_OK or, after a message, a code. */
-int cli_bench(cli_session *session, json_t **result);
+#define CLI_BENCH_VERSION 1
+
+/* Measure as the options say. A baseline (NULL: none) of another operator than the package's is
+ * refused before that. Returns CLI_OK or, after a message, a code. */
+int cli_bench(cli_session *session, const json_t *baseline, json_t **result);
 
 /* The number at "a.b.c" of an object; NaN when there is none. */
 double cli_json_at(const json_t *object, const char *path);

@@ -188,9 +188,12 @@ static nib_status load_baseline(const char *path, json_t **baseline, nib_error *
         return status;
     *baseline = json_loads(text, 0, &problem);
     free(text);
-    if (*baseline && json_is_array(json_object_get(*baseline, "cases")))
-        return NIB_OK;
-    return cli_error(error, NIB_FORMAT, path, "this is not a result of nibble bench --json");
+    if (!json_is_array(json_object_get(*baseline, "cases")))
+        return cli_error(error, NIB_FORMAT, path, "this is not a result of nibble bench --json");
+    if (json_integer_value(json_object_get(*baseline, "version")) != CLI_BENCH_VERSION)
+        return cli_error(error, NIB_FORMAT, path,
+                         "this is not a result of nibble bench of version %d", CLI_BENCH_VERSION);
+    return NIB_OK;
 }
 
 static const json_t *find_case(const json_t *result, const char *name)
@@ -205,52 +208,72 @@ static const json_t *find_case(const json_t *result, const char *name)
     return NULL;
 }
 
-/* Seconds before and after by the same clock: the device's if both have one. */
-static double change_of(const json_t *before, const json_t *now)
+/* Against the baseline, by the same clock: the device's if both have one. */
+typedef struct change {
+    double part;  /* 0.1: a tenth more time; NaN: not in the baseline */
+    double noise; /* the spreads of both */
+} change;
+
+static change change_of(const json_t *before, const json_t *now)
 {
-    static const char *const clocks[] = {"seconds.device.median", "seconds.wall.median"};
+    static const struct {
+        const char *median, *spread;
+    } clocks[] = {{"seconds.device.median", "seconds.device.spread"},
+                  {"seconds.wall.median", "seconds.wall.spread"}};
     for (size_t i = 0; i < CLI_LENGTH(clocks); i++) {
-        const double a = cli_json_at(before, clocks[i]), b = cli_json_at(now, clocks[i]);
+        const double a = cli_json_at(before, clocks[i].median);
+        const double b = cli_json_at(now, clocks[i].median);
+        const double noise = fmax(0, cli_json_at(before, clocks[i].spread)) +
+                             fmax(0, cli_json_at(now, clocks[i].spread));
         if (!isnan(a) && !isnan(b) && a > 0)
-            return b / a - 1;
+            return (change){.part = b / a - 1, .noise = noise};
     }
-    return (double)NAN;
+    return (change){.part = (double)NAN};
 }
 
-static void note_device(const cli_session *session, const json_t *baseline, const json_t *result)
-{
-    const char *then = cli_json_text_at(baseline, "device");
-    if (strcmp(then, cli_json_text_at(result, "device")) != 0)
-        cli_note(session, "the baseline is of another device: %s", then);
-}
-
-/* Put `change` into each case and list regressions. Returns how many there are. A case that ran
- * then and fails now is one too. */
-static size_t compare(const cli_session *session, const json_t *baseline, json_t *result)
+/* Compare a case and say how it changed. Returns whether it became slower or fails now. */
+static bool compare_case(const cli_session *session, const json_t *before, json_t *now)
 {
     const double threshold = (double)cli_integer(&session->args, CLI_OPT_THRESHOLD, 10) / 100;
+    const char *name = cli_json_text_at(now, "name");
+    const change c = change_of(before, now);
+    const bool broken =
+        before && !cli_json_text_at(before, "error")[0] && cli_json_text_at(now, "error")[0];
+    const bool slower = c.part > threshold, certain = c.part > threshold + c.noise;
+    json_object_set_new(now, "change", cli_json_number(c.part));
+    if (broken)
+        cli_note(session, "%s: fails now, and did not in the baseline", name);
+    else if (isnan(c.part))
+        cli_note(session, "%s: not in the baseline", name);
+    else
+        cli_note(session, "%s: %+.1f%%%s", name, c.part * 100,
+                 certain  ? " REGRESSION"
+                 : slower ? ", within the spread of the measurements"
+                          : "");
+    return broken || certain;
+}
+
+/* Put `change` into each case and list regressions. Returns how many there are; times of another
+ * device say nothing about this one, so these are only shown. */
+static size_t compare(const cli_session *session, const json_t *baseline, json_t *result)
+{
     json_t *regressions = json_array(), *entry;
+    const char *then = cli_json_text_at(baseline, "device");
+    const bool same_device = strcmp(then, cli_json_text_at(result, "device")) == 0;
     size_t i;
-    note_device(session, baseline, result);
     json_array_foreach(json_object_get(result, "cases"), i, entry)
     {
         const char *name = cli_json_text_at(entry, "name");
-        const json_t *before = find_case(baseline, name);
-        const double change = change_of(before, entry);
-        const bool broken =
-            before && !cli_json_text_at(before, "error")[0] && cli_json_text_at(entry, "error")[0];
-        json_object_set_new(entry, "change", cli_json_number(change));
-        if (broken)
-            cli_note(session, "%s: fails now, and did not in the baseline", name);
-        else if (isnan(change))
-            cli_note(session, "%s: not in the baseline", name);
-        else
-            cli_note(session, "%s: %+.1f%%%s", name, change * 100,
-                     change > threshold ? " REGRESSION" : "");
-        if (broken || change > threshold)
+        if (compare_case(session, find_case(baseline, name), entry) && same_device)
             json_array_append_new(regressions, cli_json_text(name));
     }
+    if (!same_device)
+        cli_note(session,
+                 "WARNING: the baseline is of another device (%s), so none of this counts "
+                 "as a regression",
+                 then);
     const size_t count = json_array_size(regressions);
+    json_object_set_new(result, "baselineDevice", cli_json_text(then));
     json_object_set_new(result, "regressions", regressions);
     return count;
 }
@@ -269,20 +292,11 @@ static bool all_failed(const json_t *result)
     return true;
 }
 
-static int report(cli_session *session, json_t *result)
+static int report(cli_session *session, const json_t *baseline, json_t *result)
 {
-    const char *baseline_path = cli_value(&session->args, CLI_OPT_BASELINE);
     const char *html = cli_value(&session->args, CLI_OPT_HTML);
     nib_error error = {0};
-    json_t *baseline = NULL;
-    size_t regressions = 0;
-    if (baseline_path && load_baseline(baseline_path, &baseline, &error) != NIB_OK) {
-        json_decref(baseline);
-        return cli_fail(session, &error);
-    }
-    if (baseline)
-        regressions = compare(session, baseline, result);
-    json_decref(baseline);
+    const size_t regressions = baseline ? compare(session, baseline, result) : 0;
     if (html && cli_report_write(result, html, &error) != NIB_OK)
         return cli_fail(session, &error);
     if (html)
@@ -298,13 +312,20 @@ static int report(cli_session *session, json_t *result)
 
 static int run_bench(cli_session *session)
 {
-    json_t *result = NULL;
+    const char *path = cli_value(&session->args, CLI_OPT_BASELINE);
+    json_t *result = NULL, *baseline = NULL;
+    nib_error error = {0};
     if (cli_has(&session->args, CLI_OPT_CSV) && session->json)
         return cli_usage(session->args.command, "--csv and --json both want standard output");
-    int code = cli_bench(session, &result);
+    int code = CLI_OK;
+    if (path && load_baseline(path, &baseline, &error) != NIB_OK)
+        code = cli_fail(session, &error);
     if (code == CLI_OK)
-        code = report(session, result);
+        code = cli_bench(session, baseline, &result);
+    if (code == CLI_OK)
+        code = report(session, baseline, result);
     json_decref(result);
+    json_decref(baseline);
     return code;
 }
 
