@@ -125,14 +125,15 @@ static int search(cli_tuner *t, finding *f)
 
 static int run_tune(cli_session *session)
 {
-    cli_tuner tuner;
+    cli_tuner tuner = {.session = session};
     nib_error error = {0};
     finding f = {.path = tuning_path(session)};
     if (!f.path) {
         cli_error(&error, NIB_IO, "", "there is no home folder; name a file with --tuning");
         return cli_fail(session, &error);
     }
-    int code = cli_tuner_open(session, &tuner);
+    int code = cli_tuning_check(f.path, &error) == NIB_OK ? cli_tuner_open(session, &tuner)
+                                                          : cli_fail(session, &error);
     if (code == CLI_OK)
         code = search(&tuner, &f);
     cli_tuner_close(&tuner);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tuning.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "files.h"
 
@@ -58,19 +60,36 @@ static nib_status parse(const char *path, const char *text, json_t **root, nib_e
                      TUNING_VERSION);
 }
 
-/* A file that is not there is an empty one. */
 static nib_status read_root(const char *path, json_t **root, nib_error *error)
 {
     char *text = NULL;
     *root = NULL;
-    if (!cli_is_plain_file(path)) {
-        *root = empty_root();
-        return NIB_OK;
-    }
     nib_status status = cli_read_file(path, &text, error);
     if (status == NIB_OK)
         status = parse(path, text, root, error);
     free(text);
+    return status;
+}
+
+static bool is_absent(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) != 0 && errno == ENOENT;
+}
+
+static nib_status read_root_or_begin(const char *path, json_t **root, nib_error *error)
+{
+    if (!is_absent(path))
+        return read_root(path, root, error);
+    *root = empty_root();
+    return NIB_OK;
+}
+
+nib_status cli_tuning_check(const char *path, nib_error *error)
+{
+    json_t *root = NULL;
+    const nib_status status = read_root_or_begin(path, &root, error);
+    json_decref(root);
     return status;
 }
 
@@ -83,9 +102,10 @@ nib_status cli_tuning_load(const cli_session *session, cli_tuning *tuning, nib_e
         tuning->root = empty_root();
         return NIB_OK;
     }
-    nib_status status = read_root(tuning->path, &tuning->root, error);
-    if (status == NIB_OK || named)
-        return status;
+    if (named)
+        return read_root(named, &tuning->root, error);
+    if (read_root_or_begin(tuning->path, &tuning->root, error) == NIB_OK)
+        return NIB_OK;
     cli_note(session, "the tuning file %s is not used: %s", tuning->path, error->message);
     *error = (nib_error){0};
     tuning->root = empty_root();
@@ -262,21 +282,16 @@ static void put_entry(json_t *root, const json_t *entry)
     json_decref(key);
 }
 
-static nib_status replace(const cli_session *session, const char *path, const json_t *entry,
-                          nib_error *error)
+static nib_status replace(const char *path, const json_t *entry, nib_error *error)
 {
     json_t *root = NULL;
-    if (read_root(path, &root, error) != NIB_OK) {
-        cli_note(session, "the tuning file %s was damaged and begins anew: %s", path,
-                 error->message);
-        *error = (nib_error){0};
-        root = empty_root();
-    }
+    nib_status status = read_root_or_begin(path, &root, error);
+    if (status != NIB_OK)
+        return status;
     put_entry(root, entry);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    const nib_status status =
-        text ? cli_replace_file(path, text, strlen(text), error)
-             : cli_error(error, NIB_OUT_OF_MEMORY, path, "the tuning file could not be made");
+    status = text ? cli_replace_file(path, text, strlen(text), error)
+                  : cli_error(error, NIB_OUT_OF_MEMORY, path, "the tuning file could not be made");
     free(text);
     json_decref(root);
     return status;
@@ -290,7 +305,7 @@ nib_status cli_tuning_store(const cli_session *session, const char *path, const 
         return status;
     char *lock_path = cli_format("%s.lock", path);
     const int lock = cli_lock(session, lock_path, "another process writes the tuning file", error);
-    status = lock < 0 ? error->code : replace(session, path, entry, error);
+    status = lock < 0 ? error->code : replace(path, entry, error);
     if (lock >= 0)
         cli_unlock(lock);
     free(lock_path);

@@ -23,9 +23,9 @@ char *cli_cache_path(const char *name);
 json_t *cli_tuning_key(const cli_session *session, const nib_package *package,
                        const nib_caps *caps);
 
-/* Load the file of --tuning, or the default one. A file that is not there is an empty one; one that
- * is damaged is an error when it was named, and else noted and left alone. With --no-tuning it is
- * empty. Free `tuning` whatever the result. */
+/* Load the file of --tuning, or the default one. One that is not there or damaged is an error when
+ * it was named; the default one is then empty, and what is damaged noted and left alone. With
+ * --no-tuning it is empty. Free `tuning` whatever the result. */
 nib_status cli_tuning_load(const cli_session *session, cli_tuning *tuning, nib_error *error);
 void cli_tuning_free(cli_tuning *tuning);
 /* The entry for a package on a device, borrowed; NULL when there is none. */
@@ -42,6 +42,8 @@ nib_status cli_tuning_use(const cli_session *session, const nib_package *package
 /* Take out what was applied: keep the first `count` tunables. */
 void cli_tuning_drop(cli_request *request, size_t count);
 
+/* May results be stored in this file? Only when it is not there, or is a tuning file already. */
+nib_status cli_tuning_check(const char *path, nib_error *error);
 /* Put an entry into the file in the place of the one with its key. The file is replaced in one
  * step, under a lock. */
 nib_status cli_tuning_store(const cli_session *session, const char *path, const json_t *entry,
