@@ -37,10 +37,13 @@ static bool same_choices(const cli_tuner *t, const cli_candidate *a, const cli_c
     return memcmp(a->choice, b->choice, t->knob_count) == 0;
 }
 
-/* Whole numbers are tried at powers of two around the default, switches the other way round. */
+/* Whole numbers are tried at powers of two around the default, switches the other way round. A
+ * default of 0 leaves the value to the manifest, as in our packages; there small numbers are tried.
+ */
 static json_t *values_of(const json_t *fallback)
 {
     static const double factors[] = {0.5, 2, 0.25, 4};
+    static const int small[] = {1, 2, 3, 4, 8, 16, 28, 32};
     json_t *values = json_array();
     json_array_append(values, (json_t *)(uintptr_t)fallback);
     if (json_is_boolean(fallback))
@@ -51,6 +54,8 @@ static json_t *values_of(const json_t *fallback)
         if (value >= 1 && value == floor(value))
             json_array_append_new(values, json_integer((json_int_t)value));
     }
+    for (size_t i = 0; i < CLI_LENGTH(small) && json_is_number(fallback) && number == 0; i++)
+        json_array_append_new(values, json_integer(small[i]));
     return values;
 }
 
