@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +15,18 @@ typedef struct finding {
     bool failed;
 } finding;
 
-/* Before and after for each case, the winner measured once more. */
-static json_t *cases_json(cli_tuner *t, const cli_candidate *best, double *gain)
+/* Before and after for each case, as they were confirmed. */
+static json_t *cases_json(const cli_tuner *t)
 {
     json_t *cases = json_array();
-    double logarithms = 0;
     for (size_t i = 0; i < t->case_count; i++) {
-        const double before = t->cases[i].default_seconds;
-        const double after = cli_tuner_measure(t, best, i, 0.2);
+        const cli_tune_case *c = &t->cases[i];
         json_t *entry = json_object();
-        json_object_set_new(entry, "name", cli_json_text(t->cases[i].bench.name));
-        json_object_set_new(entry, "before", cli_json_number(before));
-        json_object_set_new(entry, "after", cli_json_number(after));
+        json_object_set_new(entry, "name", cli_json_text(c->bench.name));
+        json_object_set_new(entry, "before", cli_json_number(c->default_seconds));
+        json_object_set_new(entry, "after", cli_json_number(c->best_seconds));
         json_array_append_new(cases, entry);
-        logarithms += isinf(after) ? 0 : log(before / after);
     }
-    *gain = exp(logarithms / (double)t->case_count);
     return cases;
 }
 
@@ -40,13 +35,12 @@ static void store(cli_tuner *t, const cli_candidate *best, void *user)
 {
     finding *f = user;
     nib_error error = {0};
-    double gain;
     json_t *entry = cli_tuning_key(t->session, t->package, nib_device_caps(t->device));
     json_object_set_new(entry, "op", cli_json_text(nib_package_op(t->package)));
     json_object_set_new(entry, "nibble", cli_json_text(nib_version()));
     json_object_set_new(entry, "tunables", cli_candidate_json(t, best));
-    json_object_set_new(entry, "cases", cases_json(t, best, &gain));
-    json_object_set_new(entry, "gain", json_real(gain));
+    json_object_set_new(entry, "cases", cases_json(t));
+    json_object_set_new(entry, "gain", json_real(1 / best->score));
     if (cli_tuning_store(t->session, f->path, entry, &error) != NIB_OK) {
         cli_fail(t->session, &error);
         f->failed = true;
@@ -72,13 +66,43 @@ static void print_cases(const json_t *cases)
     }
 }
 
+static void print_not_reached(const cli_tuner *t)
+{
+    const size_t count = json_array_size(t->not_reached);
+    if (count == 0)
+        return;
+    printf("%zu cases were not reached in the time:", count);
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? ", " : " ", stdout);
+        cli_print_clean(stdout, json_string_value(json_array_get(t->not_reached, i)));
+    }
+    putchar('\n');
+}
+
+/* Why there is no entry. */
+static const char *reason_of(const cli_tuner *t)
+{
+    if (t->unconfirmed)
+        return "something better was found, and no time was left to confirm it; give it more "
+               "--seconds";
+    if (t->measured == 0 && t->out_of_time)
+        return "nothing was tried: the time was over; give it more --seconds";
+    if (t->measured == 0)
+        return "nothing was tried: no other values change these calls";
+    if (t->out_of_time)
+        return "nothing better than the manifest's defaults was found in the time; not all was "
+               "tried";
+    return "nothing better than the manifest's defaults was found";
+}
+
 static void print_text(const cli_tuner *t, const finding *f)
 {
     printf("%zu candidates measured on %zu cases; %zu more change nothing, %zu attempts were "
            "rejected, %zu computed something else\n",
            t->measured, t->case_count, t->unchanged, t->rejected, t->wrong);
+    print_not_reached(t);
     if (!f->entry) {
-        puts("nothing better than the manifest's defaults was found");
+        puts(reason_of(t));
         return;
     }
     char *tunables = json_dumps(json_object_get(f->entry, "tunables"), JSON_COMPACT);
@@ -96,6 +120,9 @@ static void print_json(const cli_tuner *t, const finding *f)
     json_object_set_new(object, "unchanged", json_integer((json_int_t)t->unchanged));
     json_object_set_new(object, "rejected", json_integer((json_int_t)t->rejected));
     json_object_set_new(object, "wrong", json_integer((json_int_t)t->wrong));
+    json_object_set_new(object, "cases", json_integer((json_int_t)t->case_count));
+    json_object_set(object, "notReached", t->not_reached);
+    json_object_set_new(object, "outOfTime", json_boolean(t->out_of_time));
     json_object_set(object, "entry", f->entry ? f->entry : json_null());
     json_object_set_new(object, "file", cli_json_text(f->path));
     cli_print_json(object);
@@ -120,7 +147,7 @@ static int search(cli_tuner *t, finding *f)
         print_text(t, f);
     if (f->entry)
         cli_note(t->session, "wrote %s; run, plan, bench and explain use it from now on", f->path);
-    return CLI_OK;
+    return !f->entry && t->measured == 0 && t->out_of_time ? CLI_FAILED : CLI_OK;
 }
 
 static int run_tune(cli_session *session)
@@ -164,7 +191,9 @@ const cli_command cli_command_tune = {
     .summary = "find better tunables for this GPU",
     .details =
         "Try the tunables of a package on this GPU over the cases of its bench.json, for --seconds "
-        "(default 60). Combinations that the manifest's conditions refuse are not run, and results "
+        "(default 60), of which a third at most goes to the defaults; the exit code is 1 when no "
+        "time was left to try anything. Combinations that the manifest's conditions refuse are not "
+        "run, and results "
         "that differ from those of the defaults disqualify. What is better goes into the tuning "
         "file at once, under the package's digest, the adapter and the driver; run, plan, bench "
         "and explain use it until one of these changes.",

@@ -14,6 +14,10 @@
 /* Candidates in the first rung of a round, and the time that each gets there for all cases. */
 enum { FIRST_RUNG = 24 };
 #define FIRST_SECONDS 0.06
+/* The part of the time that the defaults may take, and of what is then left that confirming a
+ * winner may. */
+#define DEFAULTS_PART (1.0 / 3)
+#define CONFIRM_PART  0.4
 
 /* ---- candidates ---- */
 
@@ -218,16 +222,21 @@ static double measure_plan(cli_tuner *t, const cli_tune_case *c, const nib_plan 
     return result;
 }
 
-double cli_tuner_measure(cli_tuner *t, const cli_candidate *candidate, size_t index, double seconds)
+/* A case whose plan is that of the defaults or of the best so far has been measured already. */
+static double measure_case(cli_tuner *t, const cli_candidate *candidate, cli_tune_case *c,
+                           double seconds)
 {
-    cli_tune_case *c = &t->cases[index];
     nib_plan *plan = NULL;
     double result = HUGE_VAL;
     if (plan_candidate(t, candidate, c, &plan) == NIB_OK) {
         char *fingerprint = fingerprint_of(t, plan);
-        const bool same = strcmp(fingerprint, c->fingerprint) == 0;
+        if (strcmp(fingerprint, c->best_fingerprint) == 0)
+            result = c->best_seconds;
+        else if (strcmp(fingerprint, c->fingerprint) == 0)
+            result = c->default_seconds;
+        else
+            result = measure_plan(t, c, plan, seconds);
         free(fingerprint);
-        result = same ? c->default_seconds : measure_plan(t, c, plan, seconds);
     } else {
         t->rejected++;
     }
@@ -237,22 +246,25 @@ double cli_tuner_measure(cli_tuner *t, const cli_candidate *candidate, size_t in
 
 /* ---- one candidate on all cases ---- */
 
-/* Does it differ from the defaults in any case? */
-static bool changes_anything(cli_tuner *t, const cli_candidate *candidate)
+typedef enum outcome { REJECTED, UNCHANGED, CHANGED } outcome;
+
+/* What the candidate plans in comparison with the best so far, over all cases. */
+static outcome compare_plans(const cli_tuner *t, const cli_candidate *candidate)
 {
-    for (size_t i = 0; i < t->case_count; i++) {
+    outcome result = UNCHANGED;
+    for (size_t i = 0; i < t->case_count && result != REJECTED; i++) {
         nib_plan *plan = NULL;
-        bool same = false;
         if (plan_candidate(t, candidate, &t->cases[i], &plan) == NIB_OK) {
             char *fingerprint = fingerprint_of(t, plan);
-            same = strcmp(fingerprint, t->cases[i].fingerprint) == 0;
+            if (strcmp(fingerprint, t->cases[i].best_fingerprint) != 0)
+                result = CHANGED;
             free(fingerprint);
+        } else {
+            result = REJECTED;
         }
         nib_plan_free(plan);
-        if (!same)
-            return true;
     }
-    return false;
+    return result;
 }
 
 static bool time_is_over(const cli_tuner *t)
@@ -260,18 +272,28 @@ static bool time_is_over(const cli_tuner *t)
     return cli_seconds() > t->deadline;
 }
 
-static void score(cli_tuner *t, cli_candidate *candidate, double seconds)
+/* The search ends early enough to confirm what it found. */
+static bool search_is_over(const cli_tuner *t)
+{
+    return cli_seconds() > t->search_deadline;
+}
+
+/* False when the time was over before the last case; the score is then what it was. */
+static bool score(cli_tuner *t, cli_candidate *candidate, double seconds)
 {
     double logarithms = 0;
-    candidate->score = HUGE_VAL;
-    t->measured++;
     for (size_t i = 0; i < t->case_count; i++) {
-        const double time = cli_tuner_measure(t, candidate, i, seconds / (double)t->case_count);
-        if (isinf(time))
-            return;
+        if (search_is_over(t))
+            return false;
+        const double time =
+            measure_case(t, candidate, &t->cases[i], seconds / (double)t->case_count);
         logarithms += log(time / t->cases[i].default_seconds);
+        if (isinf(time))
+            break;
     }
+    t->measured++;
     candidate->score = exp(logarithms / (double)t->case_count);
+    return true;
 }
 
 /* ---- successive halving ---- */
@@ -289,12 +311,13 @@ static void halve(cli_tuner *t, cli_candidate *pool, size_t count)
     double seconds = FIRST_SECONDS * (double)t->case_count;
     while (count > 0) {
         size_t done = 0;
-        for (; done < count && !(done && time_is_over(t)); done++) {
+        for (; done < count; done++) {
             cli_progress(t->session, done, count, "candidates");
-            score(t, &pool[done], seconds);
+            if (!score(t, &pool[done], seconds))
+                break;
         }
         qsort(pool, done, sizeof *pool, by_score);
-        if (count == 1 || time_is_over(t))
+        if (count == 1 || search_is_over(t))
             return;
         count = (count + 1) / 2;
         while (count > 1 && isinf(pool[count - 1].score))
@@ -310,81 +333,205 @@ static uint64_t next_random(uint64_t *state)
     return *state ^= *state << 17;
 }
 
-static void add_candidate(cli_tuner *t, cli_candidate *pool, size_t *count, size_t room,
-                          const cli_candidate *candidate, const cli_candidate *best)
+/* ---- rounds ---- */
+
+/* Every value of every knob, in an order that favours none. */
+typedef struct search {
+    struct {
+        unsigned char knob, value;
+    } changes[CLI_MAX_KNOBS * CLI_MAX_VALUES];
+    size_t count, next; /* from `next` on they have not been tried with the best so far */
+    uint64_t state;
+    cli_candidate pool[FIRST_RUNG];
+    size_t pool_count;
+} search;
+
+static void shuffle(search *s)
 {
-    bool known = *count == room || same_choices(t, candidate, best);
-    for (size_t i = 0; i < *count && !known; i++)
-        known = same_choices(t, candidate, &pool[i]);
-    if (known)
-        return;
-    if (changes_anything(t, candidate))
-        pool[(*count)++] = *candidate;
-    else
-        t->unchanged++;
+    for (size_t i = s->count; i > 1; i--) {
+        const size_t other = next_random(&s->state) % i;
+        const unsigned char knob = s->changes[other].knob, value = s->changes[other].value;
+        s->changes[other] = s->changes[i - 1];
+        s->changes[i - 1].knob = knob;
+        s->changes[i - 1].value = value;
+    }
+    s->next = 0;
 }
 
-/* All that differ from the best in one knob, then random ones that differ in two. */
-static size_t fill_pool(cli_tuner *t, const cli_candidate *best, cli_candidate *pool,
-                        uint64_t *state)
+static void begin_search(const cli_tuner *t, search *s)
 {
-    size_t count = 0;
+    *s = (search){.state = 0x9e3779b97f4a7c15u};
     for (size_t knob = 0; knob < t->knob_count; knob++) {
-        for (size_t v = 0; v < json_array_size(t->knobs[knob].values); v++) {
-            cli_candidate candidate = *best;
-            candidate.choice[knob] = (unsigned char)v;
-            add_candidate(t, pool, &count, FIRST_RUNG, &candidate, best);
+        for (size_t v = 0; v < json_array_size(t->knobs[knob].values) && v < CLI_MAX_VALUES; v++) {
+            s->changes[s->count].knob = (unsigned char)knob;
+            s->changes[s->count++].value = (unsigned char)v;
         }
     }
-    for (size_t i = 0; i < 4 * FIRST_RUNG && t->knob_count > 1; i++) {
+    shuffle(s);
+}
+
+static void add_candidate(cli_tuner *t, search *s, const cli_candidate *candidate,
+                          const cli_candidate *best)
+{
+    bool known = same_choices(t, candidate, best);
+    for (size_t i = 0; i < s->pool_count && !known; i++)
+        known = same_choices(t, candidate, &s->pool[i]);
+    if (known)
+        return;
+    const outcome plans = compare_plans(t, candidate);
+    t->unchanged += plans == UNCHANGED;
+    t->rejected += plans == REJECTED;
+    if (plans != CHANGED)
+        return;
+    s->pool[s->pool_count] = *candidate;
+    s->pool[s->pool_count++].score = HUGE_VAL;
+}
+
+static bool takes_more(const cli_tuner *t, const search *s)
+{
+    return s->pool_count < FIRST_RUNG && !search_is_over(t);
+}
+
+/* The next ones that differ from the best in one knob, then random ones that differ in two. */
+static void fill_pool(cli_tuner *t, search *s, const cli_candidate *best)
+{
+    s->pool_count = 0;
+    for (; s->next < s->count && takes_more(t, s); s->next++) {
+        cli_candidate candidate = *best;
+        candidate.choice[s->changes[s->next].knob] = s->changes[s->next].value;
+        add_candidate(t, s, &candidate, best);
+    }
+    for (size_t i = 0; i < 4 * FIRST_RUNG && t->knob_count > 1 && takes_more(t, s); i++) {
         cli_candidate candidate = *best;
         for (int twice = 0; twice < 2; twice++) {
-            const size_t knob = next_random(state) % t->knob_count;
-            candidate.choice[knob] =
-                (unsigned char)(next_random(state) % json_array_size(t->knobs[knob].values));
+            const size_t change = next_random(&s->state) % s->count;
+            candidate.choice[s->changes[change].knob] = s->changes[change].value;
         }
-        add_candidate(t, pool, &count, FIRST_RUNG, &candidate, best);
+        add_candidate(t, s, &candidate, best);
     }
-    return count;
+}
+
+/* ---- the winner of a round ---- */
+
+/* A case of the winner and of the best before, measured anew. Where both plan the same the time
+ * stays what it is. False when the winner fails here or the time is over. */
+static bool confirm_case(cli_tuner *t, const cli_candidate *winner, const cli_candidate *best,
+                         cli_tune_case *c, double seconds)
+{
+    nib_plan *before = NULL, *after = NULL;
+    const bool planned = plan_candidate(t, best, c, &before) == NIB_OK &&
+                         plan_candidate(t, winner, c, &after) == NIB_OK;
+    char *fingerprint = planned ? fingerprint_of(t, after) : NULL;
+    c->old_seconds = c->new_seconds = c->best_seconds;
+    if (planned && strcmp(fingerprint, c->best_fingerprint) != 0) {
+        c->old_seconds = measure_plan(t, c, before, seconds);
+        c->new_seconds = measure_plan(t, c, after, seconds);
+    }
+    free(fingerprint);
+    nib_plan_free(after);
+    nib_plan_free(before);
+    return planned && isfinite(c->old_seconds) && isfinite(c->new_seconds);
 }
 
 /* The winner of a round against the one before, both measured anew and longer: the winner of many
  * was partly lucky. */
-static bool confirms(cli_tuner *t, cli_candidate *winner, const cli_candidate *best)
+static bool confirms(cli_tuner *t, const cli_candidate *winner, const cli_candidate *best)
 {
-    cli_candidate old = *best;
-    const double seconds = 8 * FIRST_SECONDS * (double)t->case_count;
-    score(t, &old, seconds);
-    score(t, winner, seconds);
-    return winner->score < old.score * (1 - LEAST_GAIN) && winner->score < 1 - LEAST_GAIN;
+    const double left = (t->deadline - cli_seconds()) / (double)t->case_count;
+    const double seconds = fmax(0.02, fmin(8 * FIRST_SECONDS, left / 3));
+    double logarithms = 0;
+    for (size_t i = 0; i < t->case_count; i++) {
+        if (time_is_over(t)) {
+            t->unconfirmed = true;
+            return false;
+        }
+        if (!confirm_case(t, winner, best, &t->cases[i], seconds))
+            return false;
+        logarithms += log(t->cases[i].new_seconds / t->cases[i].old_seconds);
+    }
+    return exp(logarithms / (double)t->case_count) < 1 - LEAST_GAIN;
+}
+
+static void set_best_plans(cli_tuner *t, const cli_candidate *best)
+{
+    for (size_t i = 0; i < t->case_count; i++) {
+        cli_tune_case *c = &t->cases[i];
+        nib_plan *plan = NULL;
+        if (plan_candidate(t, best, c, &plan) == NIB_OK) {
+            free(c->best_fingerprint);
+            c->best_fingerprint = fingerprint_of(t, plan);
+        }
+        nib_plan_free(plan);
+        /* While the best were the defaults, it was them that were measured anew. */
+        if (c->best_seconds == c->default_seconds)
+            c->default_seconds = c->old_seconds;
+        c->best_seconds = c->new_seconds;
+    }
+}
+
+/* Back to the default with each tunable that has no effect on any case. */
+static void drop_idle(cli_tuner *t, cli_candidate *best)
+{
+    for (size_t knob = 0; knob < t->knob_count; knob++) {
+        cli_candidate without = *best;
+        without.choice[knob] = 0;
+        if (best->choice[knob] && compare_plans(t, &without) == UNCHANGED)
+            *best = without;
+    }
+}
+
+static double gain_of(const cli_tuner *t)
+{
+    double logarithms = 0;
+    for (size_t i = 0; i < t->case_count; i++)
+        logarithms += log(t->cases[i].best_seconds / t->cases[i].default_seconds);
+    return exp(logarithms / (double)t->case_count);
+}
+
+/* Whether a better one was found. */
+static bool search_round(cli_tuner *t, search *s, cli_candidate *best)
+{
+    const double now = cli_seconds();
+    t->search_deadline = t->deadline - fmin(CONFIRM_PART * (t->deadline - now),
+                                            20 * FIRST_SECONDS * (double)t->case_count);
+    fill_pool(t, s, best);
+    halve(t, s->pool, s->pool_count);
+    const cli_candidate *winner = &s->pool[0];
+    if (s->pool_count == 0 || !(winner->score < best->score * (1 - LEAST_GAIN)) ||
+        !confirms(t, winner, best))
+        return false;
+    *best = *winner;
+    set_best_plans(t, best);
+    drop_idle(t, best);
+    best->score = gain_of(t);
+    return true;
 }
 
 cli_candidate cli_tune(cli_tuner *t,
                        void (*found)(cli_tuner *tuner, const cli_candidate *best, void *user),
                        void *user)
 {
-    cli_candidate best = {.score = 1}, *pool = cli_alloc(FIRST_RUNG * sizeof *pool);
-    uint64_t state = 0x9e3779b97f4a7c15u;
+    cli_candidate best = {.score = 1};
+    search *s = cli_alloc(sizeof *s);
+    begin_search(t, s);
     while (!time_is_over(t)) {
-        const size_t count = fill_pool(t, &best, pool, &state);
-        if (count == 0)
+        if (search_round(t, s, &best)) {
+            found(t, &best, user);
+            shuffle(s);
+        } else if (s->next == s->count || search_is_over(t)) {
             break;
-        halve(t, pool, count);
-        if (isinf(pool[0].score) || pool[0].score >= best.score * (1 - LEAST_GAIN) ||
-            !confirms(t, &pool[0], &best))
-            break;
-        best = pool[0];
-        found(t, &best, user);
+        }
     }
+    t->out_of_time = s->next < s->count || search_is_over(t);
     cli_progress_end(t->session);
-    free(pool);
+    free(s);
     return best;
 }
 
 /* ---- life ---- */
 
 /* Plan, run and measure the defaults of a case. A case that cannot run here is left out. */
-static bool add_case(cli_tuner *t, size_t index)
+static bool add_case(cli_tuner *t, size_t index, double seconds)
 {
     const cli_candidate defaults = {.score = 1};
     cli_tune_case *c = &t->cases[t->case_count];
@@ -394,34 +541,46 @@ static bool add_case(cli_tuner *t, size_t index)
     bool good = cli_benchcase_read(&t->file, t->package, index, &c->bench, &error) == NIB_OK &&
                 plan_candidate(t, &defaults, c, &c->plan) == NIB_OK &&
                 start_call(t, c, c->plan, &c->call) == NIB_OK &&
-                cli_measure_quick(c->call, 10 * FIRST_SECONDS, &m, &error) == NIB_OK;
+                cli_measure_quick(c->call, seconds, &m, &error) == NIB_OK;
     if (!good) {
         nib_call_free(c->call);
         nib_plan_free(c->plan);
         cli_benchcase_free(&c->bench);
         return false;
     }
-    c->default_seconds = cli_best_time(&m)->min;
+    c->default_seconds = c->best_seconds = cli_best_time(&m)->min;
     c->fingerprint = fingerprint_of(t, c->plan);
+    c->best_fingerprint = cli_dup(c->fingerprint, strlen(c->fingerprint));
     t->case_count++;
     return true;
 }
 
+static size_t count_chosen(const cli_tuner *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < cli_casefile_count(&t->file); i++)
+        count += cli_benchcase_chosen(&t->file, i);
+    return count;
+}
+
+/* The defaults get a part of the time; cases that are not reached in it are left to the report. */
 static int add_cases(cli_tuner *t)
 {
     const size_t total = cli_casefile_count(&t->file);
+    const double start = cli_seconds(), part = (t->deadline - start) * DEFAULTS_PART;
+    const double seconds = fmin(10 * FIRST_SECONDS, part / 2 / (double)(count_chosen(t) + 1));
     nib_error error = {0};
     t->cases = cli_alloc(total * sizeof *t->cases);
+    t->not_reached = json_array();
     for (size_t i = 0; i < total; i++) {
         if (!cli_benchcase_chosen(&t->file, i))
             continue;
         cli_progress(t->session, i, total, cli_casefile_name(&t->file, i));
-        if (!add_case(t, i))
+        if (t->case_count && cli_seconds() - start > part)
+            json_array_append_new(t->not_reached, cli_json_text(cli_casefile_name(&t->file, i)));
+        else if (!add_case(t, i, seconds))
             cli_note(t->session, "%s does not run here and is left out",
                      cli_casefile_name(&t->file, i));
-        /* The rest of the time is for the search. */
-        if (cli_seconds() > t->deadline)
-            break;
     }
     cli_progress_end(t->session);
     if (t->case_count)
@@ -435,6 +594,7 @@ int cli_tuner_open(cli_session *session, cli_tuner *t)
     const char *backend = cli_value(&session->args, CLI_OPT_BACKEND);
     nib_error error = {0};
     *t = (cli_tuner){.session = session};
+    t->deadline = cli_seconds() + (double)cli_integer(&session->args, CLI_OPT_SECONDS, 60);
     if (cli_load_package(session, &t->package, &error) != NIB_OK ||
         cli_benchfile_load(session, t->package, &t->file, &error) != NIB_OK ||
         read_knobs(t, &error) != NIB_OK)
@@ -446,7 +606,6 @@ int cli_tuner_open(cli_session *session, cli_tuner *t)
         cli_error(&error, NIB_UNSUPPORTED, "", "tunables are for shaders: the CPU has none");
         return cli_fail(session, &error);
     }
-    t->deadline = cli_seconds() + (double)cli_integer(&session->args, CLI_OPT_SECONDS, 60);
     return add_cases(t);
 }
 
@@ -456,9 +615,11 @@ void cli_tuner_close(cli_tuner *t)
         nib_call_free(t->cases[i].call);
         nib_plan_free(t->cases[i].plan);
         free(t->cases[i].fingerprint);
+        free(t->cases[i].best_fingerprint);
         cli_benchcase_free(&t->cases[i].bench);
     }
     free(t->cases);
+    json_decref(t->not_reached);
     for (size_t i = 0; i < t->knob_count; i++) {
         free(t->knobs[i].name);
         json_decref(t->knobs[i].values);

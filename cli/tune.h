@@ -13,7 +13,7 @@ typedef struct cli_knob {
     json_t *values; /* array */
 } cli_knob;
 
-#define CLI_MAX_KNOBS 32
+enum { CLI_MAX_KNOBS = 32, CLI_MAX_VALUES = 16 };
 
 /* An index into the values of each knob. */
 typedef struct cli_candidate {
@@ -28,6 +28,9 @@ typedef struct cli_tune_case {
     nib_call *call;    /* of the defaults: its outputs are what every candidate must give */
     char *fingerprint; /* of that plan: shaders, dispatches, uniforms */
     double default_seconds;
+    char *best_fingerprint; /* of the best so far, at first the defaults */
+    double best_seconds;
+    double old_seconds, new_seconds; /* while a winner is confirmed */
 } cli_tune_case;
 
 typedef struct cli_tuner {
@@ -39,11 +42,15 @@ typedef struct cli_tuner {
     size_t knob_count;
     cli_tune_case *cases;
     size_t case_count;
-    double deadline;
+    json_t *not_reached; /* names of cases that the time did not suffice for */
+    double deadline, search_deadline;
     size_t measured, unchanged, rejected, wrong; /* candidates, for the report */
+    bool out_of_time;                            /* the search did not come to its end */
+    bool unconfirmed; /* a better one was found, and no time was left to measure it again */
 } cli_tuner;
 
-/* Load package, device and cases, and measure the defaults. Close the tuner in any case. */
+/* Load package, device and cases, and measure the defaults: from here on --seconds count, and are
+ * kept within one measurement. Close the tuner in any case. */
 int cli_tuner_open(cli_session *session, cli_tuner *tuner);
 void cli_tuner_close(cli_tuner *tuner);
 
@@ -55,8 +62,5 @@ cli_candidate cli_tune(cli_tuner *tuner,
 
 /* {NAME: value} of the knobs that are not at their default. */
 json_t *cli_candidate_json(const cli_tuner *tuner, const cli_candidate *candidate);
-/* Measure a candidate on one case for about `seconds`; HUGE_VAL when it does not take it. */
-double cli_tuner_measure(cli_tuner *tuner, const cli_candidate *candidate, size_t index,
-                         double seconds);
 
 #endif

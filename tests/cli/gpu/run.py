@@ -153,6 +153,28 @@ def test_tune_checks_what_it_finds(t):
     t.gpu("run", BNB4, *INPUTS, *REQUEST, "--tuning", path, "--compare", "cpu")
 
 
+def test_tune_tries_defaults_of_zero(t):
+    """0 lets the shape decide; other values are tried, and what is stored has an effect."""
+    result = t.gpu("tune", ROOT / "kernels/v2/com.microsoft.MatMulBnb4", "--case", SMALL, "--seconds", 30, "--tuning", t.folder / "v2.json")
+    assert result["measured"] > 3 and result["wrong"] == 0 and not result["notReached"], result
+    manifest = json.loads((ROOT / "kernels/v2/com.microsoft.MatMulBnb4/build/webgpu/manifest.json").read_text())
+    idle = {n for n in manifest["tunables"] if n.startswith(("MATRIX_", "SGMAT_", "TILED_", "TILE_"))}  # of other variants than a row's
+    assert not result["entry"] or not idle & set(result["entry"]["tunables"]), result["entry"]
+
+
+def test_tune_keeps_the_time(t):
+    """What was not reached is said, and nothing tried is no success."""
+    package = ROOT / "kernels/v2/com.microsoft.MatMulNBitsMlp"
+    start = time.monotonic()
+    result = subprocess.run(t.command("tune", package, "--seconds", 1, "--tuning", t.folder / "v2.json", "--json", "--backend", "webgpu", *t.adapter),
+                            env=t.env, cwd=t.folder, capture_output=True, text=True, timeout=500)
+    took, said = time.monotonic() - start, json.loads(result.stdout)
+    assert said["cases"] + len(said["notReached"]) == 18 and said["outOfTime"], said
+    assert result.returncode == (1 if said["measured"] == 0 else 0), result
+    slow = t.gpu("bench", package, "--case", "smollm2_135m_m16_f32")["cases"][0]["cold"]
+    assert took < 4 + 3 * (slow["compile"] + slow["first"]), (took, slow)
+
+
 def kill_somewhere(t, words, longest):
     process = subprocess.Popen(t.command(*words), env=t.env, cwd=t.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(random.uniform(0.1, longest))
