@@ -162,6 +162,27 @@ def test_tune_tries_defaults_of_zero(t):
     assert not result["entry"] or not idle & set(result["entry"]["tunables"]), result["entry"]
 
 
+def test_tune_stores_no_idle_tunables(t):
+    """Each stored tunable changes a plan of the case. A bench case with one row has no use for most of them."""
+    package, path = ROOT / "kernels/v2/com.microsoft.MatMulNBitsQkv", t.folder / "v2.json"
+    entry = t.gpu("tune", package, "--case", SMALL, "--seconds", 20, "--tuning", path)["entry"]
+    if not entry:
+        print("NOT CHECKED: nothing better was found on this device")
+        return
+    case = next(c for c in json.loads((package / "build/webgpu/bench.json").read_text())["cases"] if c["name"] == SMALL)
+    ports = json.loads((package / "build/webgpu/manifest.json").read_text())["inputs"]
+    call = [w for k, v in case["inputs"].items() for w in ("--tensor", f"{ports[k]['onnx']}={v['dtype']}{json.dumps(v['shape'])}".replace(" ", ""))]
+    call += [w for k, v in case["attrs"].items() for w in ("--attr", f"{k}={v}")]
+
+    def passes(tunables):
+        given = [w for k, v in tunables.items() for w in ("--tunable", f"{k}={json.dumps(v)}")]
+        return t.gpu("explain", package, *call, *given, "--no-tuning")["passes"]
+
+    whole = passes(entry["tunables"])
+    for name in entry["tunables"]:
+        assert passes({k: v for k, v in entry["tunables"].items() if k != name}) != whole, name
+
+
 def test_tune_keeps_the_time(t):
     """What was not reached is said, and nothing tried is no success."""
     package = ROOT / "kernels/v2/com.microsoft.MatMulNBitsMlp"
