@@ -75,7 +75,8 @@ def check_map():
     """README.md names every folder of the sources and every document."""
     text = (ROOT / "README.md").read_text()
     map_part = text.split("## How it is built")[1].split("\n## ")[0]
-    folders = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "." and p.name not in ("build", "src")}
+    is_build = lambda p: p.name == "build" or (p / "CMakeCache.txt").exists()  # noqa: E731
+    folders = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "." and p.name != "src" and not is_build(p)}
     folders |= {f"src/{p.name}" for p in (ROOT / "src").iterdir() if p.is_dir() and any(p.iterdir())}
     wrong = [f"README.md's map lacks {f}" for f in sorted(folders) if not re.search(rf"(^|\s){f}(/\S*)?\s", map_part)]
     return wrong + [f"README.md does not list {d.name}" for d in (ROOT / "docs").glob("*.md") if f"](docs/{d.name})" not in text]
