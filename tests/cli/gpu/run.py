@@ -192,8 +192,9 @@ def test_tune_keeps_the_time(t):
     took, said = time.monotonic() - start, json.loads(result.stdout)
     assert said["cases"] + len(said["notReached"]) == 18 and said["outOfTime"], said
     assert result.returncode == (1 if said["measured"] == 0 else 0), result
-    slow = t.gpu("bench", package, "--case", "smollm2_135m_m16_f32")["cases"][0]["cold"]
-    assert took < 4 + 3 * (slow["compile"] + slow["first"]), (took, slow)
+    # One shader that is being compiled is waited for, and a busy machine takes several times the 6 s of an idle one; all cases
+    # take minutes.
+    assert took < 40, took
 
 
 def kill_somewhere(t, words, longest):
