@@ -3,13 +3,13 @@
  * A bench result as one page: no scripts, no network, readable on a phone, in the dark and on
  * paper.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench.h"
 #include "chart.h"
+#include "files.h"
 
 /* ---- text ---- */
 
@@ -428,12 +428,10 @@ static void write_page(FILE *out, const json_t *result)
 
 nib_status cli_report_write(const json_t *result, const char *path, nib_error *error)
 {
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return cli_error(error, NIB_IO, path, "cannot create the file: %s", strerror(errno));
-    write_page(out, result);
-    const bool complete = !ferror(out);
-    if (fclose(out) == 0 && complete)
-        return NIB_OK;
-    return cli_error(error, NIB_IO, path, "cannot write the file: %s", strerror(errno));
+    cli_output out;
+    const nib_status status = cli_output_open(&out, path, error);
+    if (status != NIB_OK)
+        return status;
+    write_page(out.stream, result);
+    return cli_output_close(&out, error);
 }
