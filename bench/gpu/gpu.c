@@ -52,7 +52,7 @@ static double time_peer(const options *o, const bench_shape *shape)
 /* ---- one case ---- */
 
 typedef struct totals {
-    double log_ratio[2], worst_choice;
+    double log_ratio, worst_choice;
     size_t ratios, failures, cases;
 } totals;
 
@@ -73,7 +73,7 @@ static void print_case(const bench_context *bench, const bench_problem *p, const
            100 * rate / (c->matrix > 0 ? c->matrix : c->fma), worst, worst > allowed(&p->shape) ? " WRONG" : "");
     if (peer > 0) {
         printf(" | ORT %9.2f us, ratio %.2f", peer * 1e3, peer * 1e-3 / t->wall);
-        sum->log_ratio[0] += log(peer * 1e-3 / t->wall);
+        sum->log_ratio += log(peer * 1e-3 / t->wall);
         sum->ratios++;
     }
     for (size_t i = 0; i < bench->tunable_count; i++)
@@ -206,7 +206,7 @@ static int run_shapes(bench_context *bench, bench_timer *timer, const options *o
     fclose(file);
     if (sum.ratios)
         printf("geometric mean of %zu ratios to ONNX Runtime: %.2f\n", sum.ratios,
-               exp(sum.log_ratio[0] / (double)sum.ratios));
+               exp(sum.log_ratio / (double)sum.ratios));
     if (o->rivals)
         printf("the choice takes at most %.1f %% longer than the best variant\n", 100 * sum.worst_choice);
     printf("%zu cases, %zu failed\n", sum.cases, sum.failures);
