@@ -27,9 +27,9 @@ TUNABLES = {
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
     "MATRIX_PARALLEL": (132, "Matrix workgroups that the device works on at a time: its multiprocessors or cores."),
     "MATRIX_WIDTH": (0, "Columns of a matrix workgroup, in units of the matrices' rows: 4, 2 or, but for mlp, 3; 0 lets the shape decide."),
-    "MATRIX_CHAIN": (2, "float32: tiles whose products are summed by the matrix units before float32 additions take over."),
+    "MATRIX_CHAIN": (128, "float32: products that the matrix units add up before float32 additions take over, at least a tile's depth."),
     "MATRIX_ROW_TILES": (0, "Matrices of rows a subgroup holds at most, up to 4; 0 means 4."),
-    "MATRIX_COLUMN_SUBGROUPS": (0, "Subgroups that share the columns of a tile: 1 or 2; 0 lets the shape decide."),
+    "MATRIX_COLUMN_SUBGROUPS": (1, "Subgroups that share the columns of a tile: 1 or 2."),
     "MATRIX_AHEAD": (0, "Sets of rows a subgroup has in registers: 1, 2 or 4; 0 lets the shape decide."),
     "MATRIX_DEPTH": (128, "Depth of a tile of weights in workgroup memory at most: 128, 64 or 32."),
     "PACK_THREADS": (256, "Invocations that lay out one row for the matrix units."),
@@ -101,13 +101,17 @@ def matrix_derive(op):
         "matrixTileN": "16 if matrix16 else 8",
         "matrixTileK": "16 if matrix16 or matrix16x8 else 8",
         "matrixParts": f"2 if {split} else 1",
-        "matrixRowTiles": f"max(1, min(tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else 4, ceilDiv({m}, matrixTileM)))",
         "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
+        # float32 needs more registers: narrow tiles, and of those the height whose rounds of workgroups cost least. A round of
+        # the higher ones costs 7, one of the others 4.
+        **{f"matrixRounds{r}": f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(32 // pieces)}), tunables.MATRIX_PARALLEL)"
+           for r in (2, 4)},
+        "matrixRowTilesMost": f"tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else 2 if {split} and "
+                              f"{m} > 4 * matrixTileM * matrixSubgroupsMost / 2 and matrixRounds2 * 4 < matrixRounds4 * 7 else 4",
+        "matrixRowTiles": f"max(1, min(matrixRowTilesMost, ceilDiv({m}, matrixTileM)))",
         "matrixRowStacks": f"pow2ceil(ceilDiv({m}, matrixRowTiles * matrixTileM))",
-        # With float32 columns are cut in two, for its registers.
-        "matrixSubgroupColumns": f"min(tunables.MATRIX_COLUMN_SUBGROUPS, matrixSubgroupsMost) if tunables.MATRIX_COLUMN_SUBGROUPS > 0 "
-                                 f"else 2 if matrixSubgroupsMost >= 2 and {split} else 1",
+        "matrixSubgroupColumns": "min(max(1, tunables.MATRIX_COLUMN_SUBGROUPS), matrixSubgroupsMost)",
         "matrixSubgroupRows": "max(1, min(floor(matrixSubgroupsMost / matrixSubgroupColumns), matrixRowStacks))",
         "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
         "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
@@ -115,7 +119,7 @@ def matrix_derive(op):
         # 2 + w, because rows are loaded whatever its width.
         **{f"matrixCost{w}": f"ceilDiv(matrixPaddedRows / matrixGroupRows * ({tiles(unit % w)}), "
                              f"tunables.MATRIX_PARALLEL) * {2 + w}" for w in widths},
-        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else 2 if matrixRowStacks == 1 else pick([" +
+        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else 32 / matrixTileM if matrixParts == 2 else 2 if matrixRowStacks == 1 else pick([" +
                        ", ".join(f"[{' and '.join(f'matrixCost{w} <= matrixCost{o}' for o in widths if o != w)}, {w}]" for w in widths) + "], 4)",
         "matrixColumns": "matrixWidth * matrixTileM",
         "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
@@ -123,17 +127,19 @@ def matrix_derive(op):
         "matrixColumnTiles": "matrixColumns / matrixTileN / matrixSubgroupColumns",
         "matrixSlots": "pick([[matrixColumnTiles == 3, 3], [matrixColumnTiles % 2 == 0, 2]], 1)",
         "matrixOtherBytes": "matrixSubgroupsMost * 4 * matrixSlots * matrixTileM * matrixTileN + 8 * matrixColumns + 4 * matrixGroupRows + "
-                            f"4 * max(matrixColumns, matrixSubgroupsMost * laneWidth) + {1024 if op == 'MatMulBnb4' else 0}",
+                            f"{1024 if op == 'MatMulBnb4' else 0}",
         "matrixDepth": f"pick([[tunables.MATRIX_DEPTH >= 128 and {bytes_at(128)} <= device.limits.maxComputeWorkgroupStorageSize, 128], "
                        f"[tunables.MATRIX_DEPTH >= 64 and {bytes_at(64)} <= device.limits.maxComputeWorkgroupStorageSize, 64]], 32)",
         "matrixSubgroupDepth": "pick([[matrixSubgroupRows * matrixSubgroupColumns * 4 <= matrixSubgroupsMost and matrixDepth >= 8 * matrixTileK, 4], "
                                "[matrixSubgroupRows * matrixSubgroupColumns * 2 <= matrixSubgroupsMost and matrixDepth >= 4 * matrixTileK, 2]], 1)",
         "matrixOwnTiles": "matrixDepth / matrixTileK / matrixSubgroupDepth",
-        "matrixAheadWanted": "min(2 if matrixParts == 2 else 4, tunables.MATRIX_AHEAD if tunables.MATRIX_AHEAD > 0 else 2)",
+        "matrixAheadWanted": "min(2 if matrixParts == 2 else 4, tunables.MATRIX_AHEAD if tunables.MATRIX_AHEAD > 0 else 4 if matrixWidth == 2 else 2)",
         "matrixAhead": "pick([[matrixAheadWanted >= 4 and matrixOwnTiles % 4 == 0, 4], "
                        "[matrixAheadWanted >= 2 and matrixOwnTiles % 2 == 0, 2]], 1)",
         "matrixPaddedK": "ceilDiv(attrs.K, matrixDepth) * matrixDepth",
-        "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows",
+        # The workgroups of pack-rows after the rows: 32 columns of a matrix each.
+        "matrixScans": " + ".join(f"ceilDiv({n}, 32)" for _, n in matrices(op)),
+        "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows + 32 * matrixScans",
         "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
         "matrixOk": f"{m} >= tunables.MATRIX_MIN_ROWS and fixedSubgroups and (matrix16 or matrix16x8 or matrix8) and "
                     "attrs.K % 32 == 0 and attrs.block_size >= 32" + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
@@ -142,7 +148,7 @@ def matrix_derive(op):
                     f" and {bytes_at(32)} <= device.limits.maxComputeWorkgroupStorageSize and "
                     "2 * matrixScratch <= min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
                     "matrixScratch < 4294967296 and matrixTiles <= 65535 and matrixPaddedRows / matrixGroupRows <= 65535 and "
-                    "matrixPaddedRows / 65535 <= 65535 and packThreads >= 1",
+                    "(matrixPaddedRows + matrixScans) / 65535 <= 65535 and packThreads >= 1",
     }
 
 
@@ -206,6 +212,10 @@ def weights(pairs, op, codes):
     return [b for p, _ in pairs for b in ((codes, "absmax_v2") if op == "MatMulBnb4" else (f"{p}_{codes}", f"{p}_scales"))]
 
 
+def scales(pairs, op):
+    return ["absmax_v2"] if op == "MatMulBnb4" else [f"{p}_scales" for p, _ in pairs]
+
+
 def biases(kind):
     return (["gate_bias"] if kind[5] else []) + (["up_bias"] if kind[6] else [])
 
@@ -261,6 +271,8 @@ def decode_variants(op):
 def matrix_passes(op, kind):
     pairs = matrices(op)
     shared = {
+        "mats": mats_derive(pairs), "bnb4": op == "MatMulBnb4", "blockSize": "attrs.block_size",
+        "blocks": "ceilDiv(attrs.K, attrs.block_size)",
         "K": "attrs.K", "paddedK": "matrixPaddedK", "paddedRows": "matrixPaddedRows", "rowCount": rows(op),
         "tileM": "matrixTileM", "tileK": "matrixTileK", "split": 'tensorDtypes.aT == "float32"', "aScalar": "aScalarName",
     }
@@ -273,21 +285,19 @@ def matrix_passes(op, kind):
             "name": f"{op}.PackRows",
             "shader": "pack-rows.wgsl.jinja",
             "derive": {**shared, "threads": "packThreads", **row_flags},
-            "bindings": activations(kind, "v_") + ["packed"],
-            "dispatch": {"workgroups": "matrixPaddedRows"},
+            "bindings": activations(kind, "v_") + scales(pairs, op) + ["packed"],
+            "dispatch": {"workgroups": "matrixPaddedRows + matrixScans"},
         },
         {
             "id": "main",
             "name": f"{op}.Matrix",
             "shader": "matrix.wgsl.jinja",
             "derive": {
-                "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "bnb4": op == "MatMulBnb4",
-                "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
-                **shared, "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
+                **shared, "gated": op == "MatMulNBitsMlp", "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
                 "tileN": "matrixTileN", "rowTiles": "matrixRowTiles", "columnTiles": "matrixColumnTiles",
                 "subgroupRows": "matrixSubgroupRows", "subgroupColumns": "matrixSubgroupColumns",
                 "subgroupDepth": "matrixSubgroupDepth", "ahead": "matrixAhead",
-                "tileDepth": "matrixDepth", "slots": "matrixSlots", "chain": "tunables.MATRIX_CHAIN", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
+                "tileDepth": "matrixDepth", "slots": "matrixSlots", "chain": "max(1, floor(tunables.MATRIX_CHAIN / matrixDepth))", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
             },
             "bindings": ["packed_rows"] + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
             "dispatch": {"x": "matrixTiles", "y": "matrixPaddedRows / matrixGroupRows"},
