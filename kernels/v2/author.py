@@ -35,6 +35,10 @@ TUNABLES = {
     "PACK_THREADS": (256, "Invocations that lay out one row for the matrix units."),
 }
 
+# Tiles of a matrix workgroup: matrices of rows that a subgroup holds, columns in units of the matrices' rows, and what a round
+# of such workgroups costs, measured for float16 and float32. float32 needs more registers: wide tiles are not for it.
+MATRIX_SHAPES = [(4, 4, 10, 1000), (4, 3, 9, 1000), (4, 2, 8, 7), (2, 4, 6.5, 1000), (2, 2, 1000, 4)]
+
 # Facts about the device, and what every decode variant derives. Values are expressions.
 COMMON_DERIVE = {
     "workgroupLimit": "min(device.limits.maxComputeInvocationsPerWorkgroup, device.limits.maxComputeWorkgroupSizeX)",
@@ -90,7 +94,8 @@ def matrix_derive(op):
     bytes_at = lambda depth: f"{depth} * (matrixColumns + 8) * 2 * matrixParts + matrixOtherBytes"  # noqa: E731
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
     tiles = lambda width: " + ".join(f"ceilDiv({n}, {width})" for _, n in counted)  # noqa: E731
-    widths, unit = ((4, 2), "(%d * matrixTileM / 2)") if pieces == 2 else ((4, 3, 2), "(%d * matrixTileM)")
+    unit = "(%d * matrixTileM / 2)" if pieces == 2 else "(%d * matrixTileM)"
+    shapes = [s for s in MATRIX_SHAPES if pieces == 1 or s[1] % 2 == 0]
     return {
         "matrixConfigs": "(device.adapterInfo.subgroupMatrixConfigs | " + size("componentType", '"f16"') + " | " +
                          size("resultComponentType", '"f32"') + ') if has(device.adapterInfo, "subgroupMatrixConfigs") else []',
@@ -103,24 +108,24 @@ def matrix_derive(op):
         "matrixParts": f"2 if {split} else 1",
         "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
-        # float32 needs more registers: narrow tiles, and of those the height whose rounds of workgroups cost least. A round of
-        # the higher ones costs 7, one of the others 4.
-        **{f"matrixRounds{r}": f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(32 // pieces)}), tunables.MATRIX_PARALLEL)"
-           for r in (2, 4)},
-        "matrixRowTilesMost": f"tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else 2 if {split} and "
-                              f"{m} > 4 * matrixTileM * matrixSubgroupsMost / 2 and matrixRounds2 * 4 < matrixRounds4 * 7 else 4",
+        # The shape of a workgroup's tile: the one whose rounds of workgroups cost least.
+        **{f"matrixCost{r}x{w}": f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(unit % w)}), "
+                                 f"tunables.MATRIX_PARALLEL) * ({c32} if matrixParts == 2 else {c16})" for r, w, c16, c32 in shapes},
+        "matrixShape": "pick([" + ", ".join(
+            f"[{' and '.join(f'matrixCost{r}x{w} <= matrixCost{o[0]}x{o[1]}' for o in shapes if o[:2] != (r, w))}, {10 * r + w}]"
+            for r, w, _, _ in shapes) + "], 44)",
+        # The heights that the shapes have are for rows that fill them.
+        "matrixRowTilesMost": f"tunables.MATRIX_ROW_TILES if tunables.MATRIX_ROW_TILES > 0 else floor(matrixShape / 10) if "
+                              f"{m} > 2 * matrixTileM * matrixSubgroupsMost else 4",
         "matrixRowTiles": f"max(1, min(matrixRowTilesMost, ceilDiv({m}, matrixTileM)))",
         "matrixRowStacks": f"pow2ceil(ceilDiv({m}, matrixRowTiles * matrixTileM))",
         "matrixSubgroupColumns": "min(max(1, tunables.MATRIX_COLUMN_SUBGROUPS), matrixSubgroupsMost)",
         "matrixSubgroupRows": "max(1, min(floor(matrixSubgroupsMost / matrixSubgroupColumns), matrixRowStacks))",
         "matrixGroupRows": "matrixSubgroupRows * matrixRowTiles * matrixTileM",
         "matrixPaddedRows": f"ceilDiv({m}, matrixGroupRows) * matrixGroupRows",
-        # A workgroup's columns, in units of matrixTileM: few for few rows, else the width whose rounds of workgroups cost least. A tile of w units costs
-        # 2 + w, because rows are loaded whatever its width.
-        **{f"matrixCost{w}": f"ceilDiv(matrixPaddedRows / matrixGroupRows * ({tiles(unit % w)}), "
-                             f"tunables.MATRIX_PARALLEL) * {2 + w}" for w in widths},
-        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else 32 / matrixTileM if matrixParts == 2 else 2 if matrixRowStacks == 1 else pick([" +
-                       ", ".join(f"[{' and '.join(f'matrixCost{w} <= matrixCost{o}' for o in widths if o != w)}, {w}]" for w in widths) + "], 4)",
+        # A workgroup's columns, in units of matrixTileM: few for few rows.
+        "matrixWidth": "tunables.MATRIX_WIDTH if tunables.MATRIX_WIDTH > 0 else 4 if matrixSubgroupColumns > 1 else "
+                       "2 if matrixRowStacks == 1 else matrixShape % 10",
         "matrixColumns": "matrixWidth * matrixTileM",
         "matrixRealColumns": "matrixColumns / 2" if pieces == 2 else "matrixColumns",
         "matrixTiles": tiles("matrixRealColumns"),
