@@ -27,6 +27,7 @@ TUNABLES = {
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
     "MATRIX_PARALLEL": (132, "Matrix workgroups that the device works on at a time: its multiprocessors or cores."),
     "MATRIX_WIDTH": (0, "Columns of a matrix workgroup, in units of the matrices' rows: 4, 2 or, but for mlp, 3; 0 lets the shape decide."),
+    "MATRIX_SPLITS": (0, "float16: workgroups that share the depth of a tile of the last, incomplete round: 2, 4, or 1 for none; 0 lets the shape decide."),
     "MATRIX_CHAIN": (128, "float32: products that the matrix units add up before float32 additions take over, at least a tile's depth."),
     "MATRIX_ROW_TILES": (0, "Matrices of rows a subgroup holds at most, up to 4; 0 means 4."),
     "MATRIX_COLUMN_SUBGROUPS": (1, "Subgroups that share the columns of a tile: 1 or 2."),
@@ -110,7 +111,17 @@ def matrix_derive(op):
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
         # The shape of a workgroup's tile: the one whose rounds of workgroups cost least.
         **{f"matrixCost{r}x{w}": f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(unit % w)}), "
-                                 f"tunables.MATRIX_PARALLEL) * ({c32} if matrixParts == 2 else {c16})" for r, w, c16, c32 in shapes},
+                                 f"tunables.MATRIX_PARALLEL) * ({c32} if matrixParts == 2 else {c16})" for r, w, c16, c32 in shapes
+           if (r, w) != (4, 4)},
+        # The tiles of an incomplete last round may be cut along K. Adding their sums takes a tenth of a round.
+        "matrixTail": f"({tiles(unit % 4)}) % tunables.MATRIX_PARALLEL if matrixParts == 1 and {m} > 2 * matrixTileM * matrixSubgroupsMost and "
+                      f"{m} <= 4 * matrixTileM * matrixSubgroupsMost else 0",
+        "matrixSplits": "1" if len(matrices(op)) == 3 else
+                        "pick([[matrixTail == 0 or tunables.MATRIX_SPLITS == 1, 1], [tunables.MATRIX_SPLITS > 1, tunables.MATRIX_SPLITS], "
+                        "[matrixTail * 4 <= tunables.MATRIX_PARALLEL, 4], [matrixTail * 2 <= tunables.MATRIX_PARALLEL, 2]], 1)",
+        "matrixCost4x4": f"1000 if matrixParts == 2 else 0 if tunables.MATRIX_SPLITS > 1 and matrixSplits > 1 else "
+                         f"(floor(({tiles(unit % 4)}) / tunables.MATRIX_PARALLEL) + 1 / matrixSplits) * 10 + 1 if matrixSplits > 1 else "
+                         f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * 4 * matrixTileM) * ({tiles(unit % 4)}), tunables.MATRIX_PARALLEL) * 10",
         "matrixShape": "pick([" + ", ".join(
             f"[{' and '.join(f'matrixCost{r}x{w} <= matrixCost{o[0]}x{o[1]}' for o in shapes if o[:2] != (r, w))}, {10 * r + w}]"
             for r, w, _, _ in shapes) + "], 44)",
@@ -138,7 +149,7 @@ def matrix_derive(op):
         "matrixSubgroupDepth": "pick([[matrixSubgroupRows * matrixSubgroupColumns * 4 <= matrixSubgroupsMost and matrixDepth >= 8 * matrixTileK, 4], "
                                "[matrixSubgroupRows * matrixSubgroupColumns * 2 <= matrixSubgroupsMost and matrixDepth >= 4 * matrixTileK, 2]], 1)",
         "matrixOwnTiles": "matrixDepth / matrixTileK / matrixSubgroupDepth",
-        "matrixAheadWanted": "min(2 if matrixParts == 2 else 4, tunables.MATRIX_AHEAD if tunables.MATRIX_AHEAD > 0 else 4 if matrixWidth == 2 else 2)",
+        "matrixAheadWanted": "min(2 if matrixParts == 2 else 4, tunables.MATRIX_AHEAD if tunables.MATRIX_AHEAD > 0 else pick([[matrixWidth == 2, 4], [matrixSplits > 1, 1]], 2))",
         "matrixAhead": "pick([[matrixAheadWanted >= 4 and matrixOwnTiles % 4 == 0, 4], "
                        "[matrixAheadWanted >= 2 and matrixOwnTiles % 2 == 0, 2]], 1)",
         "matrixPaddedK": "ceilDiv(attrs.K, matrixDepth) * matrixDepth",
@@ -146,6 +157,11 @@ def matrix_derive(op):
         "matrixScans": " + ".join(f"ceilDiv({n}, 32)" for _, n in matrices(op)),
         "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows + 32 * matrixScans",
         "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
+        "matrixTailOk": "matrixSplits > 1 and matrixShape == 44 and matrixRowTiles == 4 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
+                        "matrixPaddedRows == matrixGroupRows and matrixPaddedK / matrixDepth >= matrixSplits and "
+                        "4 * matrixTail * matrixSplits * matrixGroupRows * matrixColumns <= "
+                        "min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
+                        "matrixTiles + matrixTail * matrixSplits <= 65535 and matrixTail * matrixGroupRows / matrixTileM <= 65535",
         "matrixOk": f"{m} >= tunables.MATRIX_MIN_ROWS and fixedSubgroups and (matrix16 or matrix16x8 or matrix8) and "
                     "attrs.K % 32 == 0 and attrs.block_size >= 32" + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
                     f" and matrixColumnTiles >= 1 and {'matrixColumnTiles % 2 == 0' if pieces == 2 else 'true'} and floor(matrixColumnTiles) == matrixColumnTiles"
@@ -273,7 +289,8 @@ def decode_variants(op):
     return found
 
 
-def matrix_passes(op, kind):
+def matrix_passes(op, kind, tail=False):
+    """tail: the tiles of an incomplete round are cut along K, and a third pass adds their sums."""
     pairs = matrices(op)
     shared = {
         "mats": mats_derive(pairs), "bnb4": op == "MatMulBnb4", "blockSize": "attrs.block_size",
@@ -284,7 +301,10 @@ def matrix_passes(op, kind):
     flags = flags_derive(kind, op) or {"hasNorm": False, "hasSkip": False, "writeResidual": False, "hasGateBias": False,
                                        "hasUpBias": False}
     row_flags = {k: flags[k] for k in ("hasNorm", "hasSkip", "writeResidual")}
-    return [
+    biased = {k: flags[k] for k in ("hasGateBias", "hasUpBias")}
+    whole = "matrixTiles - matrixTail" if tail else "matrixTiles"
+    cut = {"splits": "matrixSplits" if tail else 1, "wholeTiles": whole}
+    passes = [
         {
             "id": "rows",
             "name": f"{op}.PackRows",
@@ -302,29 +322,51 @@ def matrix_passes(op, kind):
                 "tileN": "matrixTileN", "rowTiles": "matrixRowTiles", "columnTiles": "matrixColumnTiles",
                 "subgroupRows": "matrixSubgroupRows", "subgroupColumns": "matrixSubgroupColumns",
                 "subgroupDepth": "matrixSubgroupDepth", "ahead": "matrixAhead",
-                "tileDepth": "matrixDepth", "slots": "matrixSlots", "chain": "max(1, floor(tunables.MATRIX_CHAIN / matrixDepth))", "hasGateBias": flags["hasGateBias"], "hasUpBias": flags["hasUpBias"],
+                "tileDepth": "matrixDepth", "slots": "matrixSlots", "chain": "max(1, floor(tunables.MATRIX_CHAIN / matrixDepth))",
+                **cut, **biased,
             },
-            "bindings": ["packed_rows"] + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
-            "dispatch": {"x": "matrixTiles", "y": "matrixPaddedRows / matrixGroupRows"},
+            "bindings": ["packed_rows"] + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op) +
+                        (["partials"] if tail else []),
+            "dispatch": {"x": f"{whole} + matrixTail * matrixSplits" if tail else whole, "y": "matrixPaddedRows / matrixGroupRows"},
         },
     ]
+    if tail:
+        passes.append({
+            "id": "tail",
+            "name": f"{op}.MatrixTail",
+            "shader": "matrix-tail.wgsl.jinja",
+            "derive": {
+                **shared, "gated": op == "MatMulNBitsMlp", "tileN": "matrixTileN", "groupRows": "matrixGroupRows",
+                "columns": "matrixColumns", "slots": "matrixSlots", "threads": "packThreads", **cut, **biased,
+            },
+            "bindings": ["packed_rows", "partial_sums"] + biases(kind) + outputs(pairs, op),
+            "dispatch": {"x": "matrixTail * matrixGroupRows / matrixTileM"},
+        })
+    return passes
 
 
 def matrix_variants(op):
     patterns = [{"componentType": "f16", "resultComponentType": "f32", "M": m, "N": n, "K": k}
                 for m, n, k in ((16, 16, 16), (16, 8, 16), (8, 8, 8))]
-    return [{
-        "id": joined("matrix", kind[0]),
-        "description": "Many rows on the matrix units; float32 in two float16 halves.",
-        "priority": 50,
-        "requires": {
-            "features": ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"],
-            "subgroupMatrixConfigs": patterns,
-        },
-        "when": kind[1] + ["matrixOk"],
-        "intermediates": [{"id": "packedRows", "dtype": "float16", "shape": "[matrixScratch]"}],
-        "passes": matrix_passes(op, kind),
-    } for kind in kinds(op)]
+    found = []
+    for kind in kinds(op):
+        for tail in [False] if op == "MatMulNBitsQkv" else [True, False]:
+            packed = {"id": "packedRows", "dtype": "float16", "shape": "[matrixScratch]"}
+            sums = {"id": "partialSums", "dtype": "float32", "shape": "[matrixTail * matrixSplits * matrixGroupRows * matrixColumns]"}
+            found.append({
+                "id": joined("matrix_tail" if tail else "matrix", kind[0]),
+                "description": "The same; tiles that would not fill a last round of workgroups are cut along K." if tail else
+                               "Many rows on the matrix units; float32 in two float16 halves.",
+                "priority": 52 if tail else 50,
+                "requires": {
+                    "features": ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"],
+                    "subgroupMatrixConfigs": patterns,
+                },
+                "when": kind[1] + ["matrixOk"] + (["matrixTailOk"] if tail else []),
+                "intermediates": [packed] + ([sums] if tail else []),
+                "passes": matrix_passes(op, kind, tail),
+            })
+    return found
 
 
 def tiled_pass(op, kind, pairs, ident):
@@ -388,6 +430,9 @@ def bindings(op):
         found["tiled_normed"] = {"scratch": "normedA", "name": "x", "buffer": ro, "elementType": "vec4<f32>"}
     found["packed"] = {"scratch": "packedRows", "name": "packed", "buffer": "storage", "elementType": "vec4<u32>"}
     found["packed_rows"] = {"scratch": "packedRows", "name": "rows", "buffer": ro, "elementType": "f16"}
+    if op != "MatMulNBitsQkv":
+        found["partials"] = {"scratch": "partialSums", "name": "partials", "buffer": "storage", "elementType": "f32"}
+        found["partial_sums"] = {"scratch": "partialSums", "name": "partials", "buffer": ro, "elementType": "f32"}
     if op == "MatMulBnb4":
         found["word_b"] = {"name": "y_b", "arg": "bT", "buffer": ro, "elementType": "u32"}
         found["chunk_b"] = {"name": "y_b", "arg": "bT", "buffer": ro, "elementType": "vec4<u32>"}
