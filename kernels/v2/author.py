@@ -22,6 +22,10 @@ TUNABLES = {
     "DECODE_THREADS": (512, "Invocations that a decode workgroup has at most; longer rows are taken in several steps."),
     "DECODE_BATCH": (0, "Columns that a decode invocation sums at a time, a power of two; 0 lets the number of rows decide."),
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
+    "DECODE_SLICE": (0, "Codes of a column that a decode invocation takes at once, and as much of the rows in registers: 8, 16 or 32; "
+                        "0 lets the number of rows decide. Never more than a block."),
+    "DECODE_DIGITS": (0, "nbits: digits to base 256 that a row is cut into for integer products: 2, 3, or 4; 1 multiplies as float32; "
+                         "0 lets the device and the type decide."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -50,11 +54,21 @@ def decode_derive(op):
     """Sizes of the decode shader; `rows`, `sides` and `columnsInAll` differ by operator."""
     bnb4 = op == "MatMulBnb4"
     gated = op == "MatMulNBitsMlp"
+    # Metal has no integer dot product, so there dot4I8Packed is made of shifts.
+    digits = {} if bnb4 else {
+        "decodeIntegers": 'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product")',
+        "decodeDigits": "pick([[tunables.DECODE_DIGITS == 1 or not decodeIntegers, 0], [tunables.DECODE_DIGITS > 1, tunables.DECODE_DIGITS], "
+                        '[device.adapterInfo.vendor == "apple", 0], [tensorDtypes.aT == "float16", 3]], 4)'}
     block = "attrs.block_size"
+    fits = lambda codes: f"decodeSliceWanted >= {codes} and {block} >= {codes} and attrs.K % {codes} == 0"  # noqa: E731
     return {
+        **digits,
         "decodeRowTile": f"pow2ceil({rows(op)})",
         "decodeSides": 2 if gated else 1,
-        "decodeSlice": f"min({block}, 32 if decodeRowTile == 1 else (16 if decodeRowTile == 2 else 8))",
+        "decodeSliceWanted": "tunables.DECODE_SLICE if tunables.DECODE_SLICE > 0 else " + (
+            "pick([[decodeRowTile == 1, 32], [decodeRowTile == 2, 16]], 8)" if bnb4 else
+            "pick([[decodeRowTile == 1 or decodeDigits > 0 and decodeRowTile == 2, 32], [decodeRowTile == 2 or decodeDigits > 0 and decodeRowTile == 4, 16]], 8)"),
+        "decodeSlice": f"pick([[{fits(32)}, 32], [{fits(16)}, 16]], 8)",
         "decodeBatch": f"({4 if gated else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
                        "if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
         "decodeColumnsWanted": f"max(decodeBatch, {'4' if gated else '8'} if {columns(op)} <= 2048 else "
@@ -71,8 +85,8 @@ def decode_derive(op):
         "decodeColumnsMost": "floor((device.limits.maxComputeWorkgroupStorageSize / 4 - decodeOtherFloats) / max(1, decodeColumnFloats))",
         "decodeColumns": "floor(min(decodeColumnsWanted, decodeColumnsMost) / decodeBatch) * decodeBatch",
         "decodeOk": f"{rows(op)} >= 1 and decodeRowTile <= min(8, tunables.DECODE_MAX_ROWS) and attrs.K % decodeSlice == 0 and "
-                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and decodeSlice >= 8 and pow2ceil(decodeBatch) == decodeBatch"
-                    + ("" if bnb4 else " and attrs.bits == 4") +
+                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and attrs.block_size >= 8 and pow2ceil(decodeBatch) == decodeBatch"
+                    + ("" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 2, 3, 4]") +
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
@@ -226,7 +240,7 @@ def decode_pass(op, kind, pairs, ident, residual=True):
             "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "bnb4": op == "MatMulBnb4",
             "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
             "K": "attrs.K", "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
-            "rowCount": rows(op), "rowTile": "decodeRowTile", "sliceCodes": "decodeSlice", "threads": "decodeThreads",
+            "rowCount": rows(op), "rowTile": "decodeRowTile", "sliceCodes": "decodeSlice", "digits": 0 if op == "MatMulBnb4" else "decodeDigits", "threads": "decodeThreads",
             "groupColumns": "decodeColumns", "batchColumns": "decodeBatch", "aScalar": "aScalarName",
             **(flags_derive(kind, op) or {"hasNorm": False, "hasSkip": False, "writeResidual": False, "hasGateBias": False,
                                          "hasUpBias": False}),
