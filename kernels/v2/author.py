@@ -26,6 +26,8 @@ TUNABLES = {
                         "0 lets the number of rows decide. Never more than a block."),
     "DECODE_DIGITS": (0, "nbits: digits to base 256 that a row is cut into for integer products: 2, 3, or 4; 1 multiplies as float32; "
                          "0 lets the device and the type decide."),
+    "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
+    "DECODE_TABLE_COPIES": (0, "bnb4: copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -60,6 +62,14 @@ def decode_derive(op):
         "decodeDigits": "pick([[tunables.DECODE_DIGITS == 1 or not decodeIntegers, 0], [tunables.DECODE_DIGITS > 1, tunables.DECODE_DIGITS], "
                         '[device.adapterInfo.vendor == "apple", 0], [tensorDtypes.aT == "float16", 3]], 4)'}
     block = "attrs.block_size"
+    few, some, many = {"MatMulBnb4": (16, 32, 64), "MatMulNBitsQkv": (8, 24, 32), "MatMulNBitsMlp": (4, 8, 28)}[op]
+    # Workgroup memory in floats besides the sums, with so many invocations.
+    table = "512 * decodeCopies" if bnb4 else "0"
+    other = lambda threads: (  # noqa: E731
+        f"16 + {table} + (decodeRowTile * {threads} / laneWidth if laneWidth > 0 else "
+        f"{threads} * max(decodeRowTile, decodeBatch * decodeSides * decodeRowTile) + decodeRowTile * decodeColumnGroups)")
+    most = lambda threads: (  # noqa: E731
+        f"floor((device.limits.maxComputeWorkgroupStorageSize / 4 - ({other(threads)})) / max(1, decodeColumnFloats))")
     fits = lambda codes: f"decodeSliceWanted >= {codes} and {block} >= {codes} and attrs.K % {codes} == 0"  # noqa: E731
     return {
         **digits,
@@ -71,22 +81,27 @@ def decode_derive(op):
         "decodeSlice": f"pick([[{fits(32)}, 32], [{fits(16)}, 16]], 8)",
         "decodeBatch": f"({4 if gated else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
                        "if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
-        "decodeColumnsWanted": f"max(decodeBatch, {'4' if gated else '8'} if {columns(op)} <= 2048 else "
-                               f"({ {'MatMulBnb4': 16, 'MatMulNBitsQkv': 24, 'MatMulNBitsMlp': 8}[op]} if {columns(op)} <= 8192 else "
-                               f"{28 if gated else 32})) if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
+        "decodeColumnsBase": f"({few} if {columns(op)} <= 2048 else ({some} if {columns(op)} <= 8192 else {many})) "
+                             "if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
         "decodeSlices": "ceilDiv(attrs.K, decodeSlice)",
         "decodeWidth": "laneWidth if laneWidth > 0 else 32",
         "decodeThreadsWanted": "ceilDiv(decodeSlices, decodeWidth) * decodeWidth",
         "decodeThreadsMost": "floor(min(tunables.DECODE_THREADS, workgroupLimit, 512 if laneWidth > 0 else 128) / decodeWidth) * decodeWidth",
         "decodeThreads": "min(decodeThreadsWanted, decodeThreadsMost)",
         "decodeColumnFloats": "decodeSides * decodeRowTile * (decodeThreads / laneWidth if laneWidth > 0 else 1)",
-        "decodeOtherFloats": "16 + (decodeRowTile * decodeThreads / laneWidth if laneWidth > 0 else "
-                             "decodeThreads * max(decodeRowTile, decodeBatch * decodeSides * decodeRowTile) + decodeRowTile)",
-        "decodeColumnsMost": "floor((device.limits.maxComputeWorkgroupStorageSize / 4 - decodeOtherFloats) / max(1, decodeColumnFloats))",
-        "decodeColumns": "floor(min(decodeColumnsWanted, decodeColumnsMost) / decodeBatch) * decodeBatch",
+        **({} if not bnb4 else {
+            "decodeCopies": "tunables.DECODE_TABLE_COPIES if tunables.DECODE_TABLE_COPIES > 0 else "
+                            "pick([" + ", ".join(f"[device.limits.maxComputeWorkgroupStorageSize >= {c} * (3072 if laneWidth > 0 else 6144), {c}]" for c in (16, 8, 4, 2)) + "], 1)"}),
+        "decodeGroupsMost": "floor(workgroupLimit / max(1, decodeThreads))",
+        # More invocations share the work of filling the table.
+        "decodeGroupsWanted": "floor(min(decodeThreadsMost / max(1, decodeThreads), decodeColumnsBase / decodeBatch))" if bnb4 else 1,
+        "decodeColumnGroups": "max(1, min(decodeGroupsMost, tunables.DECODE_GROUPS if tunables.DECODE_GROUPS > 0 else decodeGroupsWanted))",
+        "decodeColumnStep": "decodeBatch * decodeColumnGroups",
+        "decodeColumnsMost": most("(decodeThreads * decodeColumnGroups)"),
+        "decodeColumns": "floor(min(max(decodeColumnStep, decodeColumnsBase), decodeColumnsMost) / decodeColumnStep) * decodeColumnStep",
         "decodeOk": f"{rows(op)} >= 1 and decodeRowTile <= min(8, tunables.DECODE_MAX_ROWS) and attrs.K % decodeSlice == 0 and "
-                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and attrs.block_size >= 8 and pow2ceil(decodeBatch) == decodeBatch"
-                    + ("" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 2, 3, 4]") +
+                    "decodeThreads >= 1 and decodeColumns >= decodeColumnStep and attrs.block_size >= 8 and pow2ceil(decodeBatch) == decodeBatch"
+                    + (" and decodeCopies in [1, 2, 4, 8, 16]" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 2, 3, 4]") +
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
@@ -241,6 +256,7 @@ def decode_pass(op, kind, pairs, ident, residual=True):
             "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
             "K": "attrs.K", "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
             "rowCount": rows(op), "rowTile": "decodeRowTile", "sliceCodes": "decodeSlice", "digits": 0 if op == "MatMulBnb4" else "decodeDigits", "threads": "decodeThreads",
+            "columnGroups": "decodeColumnGroups", "copies": "decodeCopies" if op == "MatMulBnb4" else 0,
             "groupColumns": "decodeColumns", "batchColumns": "decodeBatch", "aScalar": "aScalarName",
             **(flags_derive(kind, op) or {"hasNorm": False, "hasSkip": False, "writeResidual": False, "hasGateBias": False,
                                          "hasUpBias": False}),
