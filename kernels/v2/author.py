@@ -24,10 +24,10 @@ TUNABLES = {
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
     "DECODE_SLICE": (0, "Codes of a column that a decode invocation takes at once, and as much of the rows in registers: 8, 16 or 32; "
                         "0 lets the number of rows decide. Never more than a block."),
-    "DECODE_DIGITS": (0, "nbits: digits to base 256 that a row is cut into for integer products: 2, 3, or 4; 1 multiplies as float32; "
-                         "0 lets the device and the type decide."),
+    "DECODE_DIGITS": (0, "Digits to base 256 that rows are cut into for integer products: 2 (15 bits), 3 (23 bits) or 4 (30 bits); "
+                         "1 multiplies as float32; 0 lets the device and the type decide."),
     "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
-    "DECODE_TABLE_COPIES": (0, "bnb4: copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
+    "DECODE_TABLE_COPIES": (0, "Copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -424,7 +424,8 @@ def bindings(op):
 def manifest(op):
     m = json.loads((V1 / f"com.microsoft.{op}/build/webgpu/manifest.json").read_text())
     old_variants = m.pop("variants")
-    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items()})
+    other = "DECODE_DIGITS" if op == "MatMulBnb4" else "DECODE_TABLE_COPIES"
+    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items() if k != other})
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
     derive = m["derive"]
     derive["aScalarName"] = '"f16" if tensorDtypes.aT == "float16" else "f32"'
