@@ -132,7 +132,7 @@ def silu(x):
 
 # Building cases. A spec is a dict; every key has a default below.
 COMMON = dict(lead=(1,), dtype="float32", seed=None, put={}, wave=None, scale_step=1 / 4096, variant=None, error=None, drop=(),
-              reshape={}, attrs={}, drop_attrs=(), want=(), expect=True, exact=False, notes=None, tolerance=None)
+              reshape={}, attrs={}, tunables={}, drop_attrs=(), want=(), expect=True, exact=False, notes=None, tolerance=None)
 
 
 def activations(spec, numbers, name, K):
@@ -151,6 +151,8 @@ def finish(spec, inputs, outputs, attrs):
         case["variant"] = spec["variant"]
     attrs = {k: v for k, v in {**attrs, **spec["attrs"]}.items() if k not in spec["drop_attrs"]}
     case["attrs"] = attrs
+    if spec["tunables"]:
+        case["tunables"] = spec["tunables"]
     if spec["want"]:
         case["want"] = list(spec["want"])
     for name, shape in spec["reshape"].items():
@@ -548,6 +550,63 @@ BNB4_V2 = [
     dict(name="decode_long", K=4128, N=5, block_size=4096, variant="decode"),
     dict(name="decode_codebook", lead=(8,), K=16, N=2, block_size=16, exact=True, put={"bT": [(FULL, ALL_CODES * 2)],
          "absmaxT": [(FULL, 1)], "aT": [(FULL, np.eye(16)[::2])]}, variant="decode"),
+]
+
+# Rows are cut into digits, each slice of a row by its greatest element.
+OUTLIERS = [((FULL, slice(3, None, 40)), 1900)]
+QKV_V2 += [
+    dict(name="decode_rows_4_f16", lead=(4,), K=96, Nq=10, Nkv=3, variant="decode_norm", **H),
+    dict(name="decode_rows_6_skip", lead=(6,), K=104, Nq=10, Nkv=3, skip=True, variant="decode_skip"),
+    dict(name="decode_rest_of_a_workgroup_f16", K=1056, Nq=10, Nkv=3, variant="decode_norm", **H),
+    dict(name="decode_outliers", lead=(2,), K=160, Nq=9, Nkv=4, put={"aT": OUTLIERS}, variant="decode_norm"),
+    dict(name="decode_outliers_f16", lead=(3,), K=160, Nq=9, Nkv=4, skip=True, put={"aT": OUTLIERS}, variant="decode_skip", **H),
+    dict(name="decode_tiny_and_huge_rows", lead=(4,), K=96, Nq=9, Nkv=4, epsilon=0, variant="decode_norm",
+         put={"aT": [((0, slice(0, None, 3)), 1e-15), ((0, slice(1, None, 3)), -3e-15), ((0, slice(2, None, 3)), 7e-16),
+                     ((1, slice(0, None, 2)), 1e15), ((1, slice(1, None, 2)), -3e14)]}),
+    dict(name="decode_subnormal_and_huge_rows_f16", lead=(2,), K=96, Nq=9, Nkv=4, epsilon=0, variant="decode_norm", **H,
+         put={"aT": [((0, slice(0, None, 3)), 6e-8), ((0, slice(1, None, 3)), -5e-6), ((0, slice(2, None, 3)), 2e-5),
+                     ((1, slice(0, None, 2)), 65504), ((1, slice(1, None, 2)), -30000)]}),
+    dict(name="decode_zero_row", lead=(2,), K=64, Nq=9, Nkv=4, put={"aT": [((0, FULL), 0)]}, variant="decode_norm"),
+    dict(name="decode_nan_and_inf_rows", lead=(4,), K=96, Nq=9, Nkv=4, variant="decode_norm",
+         put={"aT": [((1, 5), NAN), ((3, 90), INF)]}),
+    dict(name="decode_nan_row_f16", lead=(2,), K=96, Nq=9, Nkv=4, skip=True, variant="decode_skip", **H,
+         put={"aT": [((1, 5), INF)], "skipT": [((1, 5), -INF)]}, notes="the sum is NaN"),
+    dict(name="decode_inf_gain", lead=(2,), K=96, Nq=9, Nkv=4, variant="decode_norm", put={"normScaleT": [(40, INF)],
+         "qBT": [(FULL, 0x79)], "kBT": [(FULL, 0xA6)], "vBT": [(FULL, 0x97)]}, notes="no weight is 0"),
+    dict(name="decode_floats", lead=(2,), K=160, Nq=9, Nkv=4, skip=True, tunables={"DECODE_DIGITS": 1}, variant="decode_skip"),
+    dict(name="decode_floats_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 1}, variant="decode_norm", **H),
+    dict(name="decode_two_digits_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 2}, variant="decode_norm", **H),
+    dict(name="decode_four_digits_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 4}, variant="decode_norm", **H),
+    dict(name="decode_slices_of_8", lead=(2,), K=160, Nq=9, Nkv=4, tunables={"DECODE_SLICE": 8}, variant="decode_norm"),
+    dict(name="decode_groups", lead=(2,), K=160, Nq=29, Nkv=13, skip=True, want=("residualT",), tunables={"DECODE_GROUPS": 3},
+         variant="decode_skipsum"),
+]
+MLP_V2 += [
+    dict(name="decode_block_64_f16", lead=(2,), K=192, N=17, block_size=64, variant="decode_plain", **H),
+    dict(name="decode_block_8", K=40, N=9, block_size=8, variant="decode_plain"),
+    dict(name="decode_rows_4_block_128", lead=(4,), K=272, N=9, block_size=128, variant="decode_plain",
+         notes="K ends inside a block"),
+    dict(name="decode_outliers_f16", K=160, N=9, scale_step=1 / 65536, put={"aT": OUTLIERS}, variant="decode_plain", **H),
+    dict(name="decode_rows_apart", lead=(3,), K=64, N=6, put={"aT": [((1, FULL), 6e-6), ((2, FULL), 60000)],
+         "gateScalesT": [((0, FULL), 3e-7), ((1, 0), 1e-5)], "upScalesT": [((2, 1), 12000)]}, variant="decode_plain"),
+    dict(name="decode_inf_and_nan_rows_f16", lead=(3,), K=96, N=9, put={"aT": [((0, 3), INF), ((1, 40), NAN), ((2, 95), -INF)],
+         "gateBT": [(FULL, 0x79)], "upBT": [(FULL, 0xA6)]}, variant="decode_plain", notes="no weight is 0", **H),
+    dict(name="decode_inf_meets_zero", K=64, N=5, put={"aT": [((0, 3), INF)], "gateBT": [((1, 0, 1), 0x88)]},
+         variant="decode_plain"),
+    dict(name="decode_floats_inf_activation", K=64, N=5, put={"aT": [((0, 3), INF)]}, tunables={"DECODE_DIGITS": 1},
+         variant="decode_plain"),
+    dict(name="decode_groups", K=160, N=29, norm=True, tunables={"DECODE_GROUPS": 2}, variant="decode_norm"),
+]
+BNB4_V2 += [
+    dict(name="decode_rows_4", lead=(4,), K=104, N=70, variant="decode"),
+    dict(name="decode_rows_7_fp4", lead=(7,), K=72, N=33, quant_type=0, variant="decode"),
+    dict(name="decode_nan_and_inf_rows", lead=(3,), K=64, N=9, put={"aT": [((0, 3), NAN), ((2, 9), INF)], "bT": [(FULL, 0x2C)]},
+         variant="decode"),
+    dict(name="decode_one_copy", K=96, N=41, tunables={"DECODE_TABLE_COPIES": 1}, variant="decode"),
+    dict(name="decode_two_copies_fp4", K=96, N=41, quant_type=0, tunables={"DECODE_TABLE_COPIES": 2}, variant="decode"),
+    dict(name="decode_four_copies", lead=(2,), K=96, N=41, tunables={"DECODE_TABLE_COPIES": 4}, variant="decode"),
+    dict(name="decode_one_group", lead=(2,), K=96, N=41, tunables={"DECODE_GROUPS": 1}, variant="decode"),
+    dict(name="decode_three_groups", lead=(2,), K=96, N=41, tunables={"DECODE_GROUPS": 3}, variant="decode"),
 ]
 
 # On the matrix units a float16 weight or activation is rounded once more, before the product.

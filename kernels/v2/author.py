@@ -22,6 +22,12 @@ TUNABLES = {
     "DECODE_THREADS": (512, "Invocations that a decode workgroup has at most; longer rows are taken in several steps."),
     "DECODE_BATCH": (0, "Columns that a decode invocation sums at a time, a power of two; 0 lets the number of rows decide."),
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
+    "DECODE_SLICE": (0, "Codes of a column that a decode invocation takes at once, and as much of the rows in registers: 8, 16 or 32; "
+                        "0 lets the number of rows decide. Never more than a block."),
+    "DECODE_DIGITS": (0, "Digits to base 256 that rows are cut into for integer products: 2 (15 bits), 3 (23 bits) or 4 (30 bits); "
+                         "1 multiplies as float32; 0 lets the device and the type decide."),
+    "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
+    "DECODE_TABLE_COPIES": (0, "Copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -55,29 +61,52 @@ def decode_derive(op):
     """Sizes of the decode shader; `rows`, `sides` and `columnsInAll` differ by operator."""
     bnb4 = op == "MatMulBnb4"
     gated = op == "MatMulNBitsMlp"
+    # Metal has no integer dot product, so there dot4I8Packed is made of shifts.
+    digits = {} if bnb4 else {
+        "decodeIntegers": 'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product")',
+        "decodeDigits": "pick([[tunables.DECODE_DIGITS == 1 or not decodeIntegers, 0], [tunables.DECODE_DIGITS > 1, tunables.DECODE_DIGITS], "
+                        '[device.adapterInfo.vendor == "apple", 0], [tensorDtypes.aT == "float16", 3]], 4)'}
     block = "attrs.block_size"
+    few, some, many = {"MatMulBnb4": (16, 32, 64), "MatMulNBitsQkv": (8, 24, 32), "MatMulNBitsMlp": (4, 8, 28)}[op]
+    # Workgroup memory in floats besides the sums, with so many invocations.
+    table = "512 * decodeCopies" if bnb4 else "0"
+    other = lambda threads: (  # noqa: E731
+        f"16 + {table} + (decodeRowTile * {threads} / laneWidth if laneWidth > 0 else "
+        f"{threads} * max(decodeRowTile, decodeBatch * decodeSides * decodeRowTile) + decodeRowTile * decodeColumnGroups)")
+    most = lambda threads: (  # noqa: E731
+        f"floor((device.limits.maxComputeWorkgroupStorageSize / 4 - ({other(threads)})) / max(1, decodeColumnFloats))")
+    fits = lambda codes: f"decodeSliceWanted >= {codes} and {block} >= {codes} and attrs.K % {codes} == 0"  # noqa: E731
     return {
+        **digits,
         "decodeRowTile": f"pow2ceil({rows(op)})",
         "decodeSides": 2 if gated else 1,
-        "decodeSlice": f"min({block}, 32 if decodeRowTile == 1 else (16 if decodeRowTile == 2 else 8))",
+        "decodeSliceWanted": "tunables.DECODE_SLICE if tunables.DECODE_SLICE > 0 else " + (
+            "pick([[decodeRowTile == 1, 32], [decodeRowTile == 2, 16]], 8)" if bnb4 else
+            "pick([[decodeRowTile == 1 or decodeDigits > 0 and decodeRowTile == 2, 32], [decodeRowTile == 2 or decodeDigits > 0 and decodeRowTile == 4, 16]], 8)"),
+        "decodeSlice": f"pick([[{fits(32)}, 32], [{fits(16)}, 16]], 8)",
         "decodeBatch": f"({4 if gated else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
                        "if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
-        "decodeColumnsWanted": f"max(decodeBatch, {'4' if gated else '8'} if {columns(op)} <= 2048 else "
-                               f"({ {'MatMulBnb4': 16, 'MatMulNBitsQkv': 24, 'MatMulNBitsMlp': 8}[op]} if {columns(op)} <= 8192 else "
-                               f"{28 if gated else 32})) if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
+        "decodeColumnsBase": f"({few} if {columns(op)} <= 2048 else ({some} if {columns(op)} <= 8192 else {many})) "
+                             "if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
         "decodeSlices": "ceilDiv(attrs.K, decodeSlice)",
         "decodeWidth": "laneWidth if laneWidth > 0 else 32",
         "decodeThreadsWanted": "ceilDiv(decodeSlices, decodeWidth) * decodeWidth",
         "decodeThreadsMost": "floor(min(tunables.DECODE_THREADS, workgroupLimit, 512 if laneWidth > 0 else 128) / decodeWidth) * decodeWidth",
         "decodeThreads": "min(decodeThreadsWanted, decodeThreadsMost)",
         "decodeColumnFloats": "decodeSides * decodeRowTile * (decodeThreads / laneWidth if laneWidth > 0 else 1)",
-        "decodeOtherFloats": "16 + (decodeRowTile * decodeThreads / laneWidth if laneWidth > 0 else "
-                             "decodeThreads * max(decodeRowTile, decodeBatch * decodeSides * decodeRowTile) + decodeRowTile)",
-        "decodeColumnsMost": "floor((device.limits.maxComputeWorkgroupStorageSize / 4 - decodeOtherFloats) / max(1, decodeColumnFloats))",
-        "decodeColumns": "floor(min(decodeColumnsWanted, decodeColumnsMost) / decodeBatch) * decodeBatch",
+        **({} if not bnb4 else {
+            "decodeCopies": "tunables.DECODE_TABLE_COPIES if tunables.DECODE_TABLE_COPIES > 0 else "
+                            "pick([" + ", ".join(f"[device.limits.maxComputeWorkgroupStorageSize >= {c} * (3072 if laneWidth > 0 else 6144), {c}]" for c in (16, 8, 4, 2)) + "], 1)"}),
+        "decodeGroupsMost": "floor(workgroupLimit / max(1, decodeThreads))",
+        # More invocations share the work of filling the table.
+        "decodeGroupsWanted": "floor(min(decodeThreadsMost / max(1, decodeThreads), decodeColumnsBase / decodeBatch))" if bnb4 else 1,
+        "decodeColumnGroups": "max(1, min(decodeGroupsMost, tunables.DECODE_GROUPS if tunables.DECODE_GROUPS > 0 else decodeGroupsWanted))",
+        "decodeColumnStep": "decodeBatch * decodeColumnGroups",
+        "decodeColumnsMost": most("(decodeThreads * decodeColumnGroups)"),
+        "decodeColumns": "floor(min(max(decodeColumnStep, decodeColumnsBase), decodeColumnsMost) / decodeColumnStep) * decodeColumnStep",
         "decodeOk": f"{rows(op)} >= 1 and decodeRowTile <= min(8, tunables.DECODE_MAX_ROWS) and attrs.K % decodeSlice == 0 and "
-                    "decodeThreads >= 1 and decodeColumns >= decodeBatch and decodeSlice >= 8 and pow2ceil(decodeBatch) == decodeBatch"
-                    + ("" if bnb4 else " and attrs.bits == 4") +
+                    "decodeThreads >= 1 and decodeColumns >= decodeColumnStep and attrs.block_size >= 8 and pow2ceil(decodeBatch) == decodeBatch"
+                    + (" and decodeCopies in [1, 2, 4, 8, 16]" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 2, 3, 4]") +
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
@@ -257,7 +286,8 @@ def decode_pass(op, kind, pairs, ident, residual=True):
             "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "bnb4": op == "MatMulBnb4",
             "quantType": "attrs.quant_type" if op == "MatMulBnb4" else 0,
             "K": "attrs.K", "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
-            "rowCount": rows(op), "rowTile": "decodeRowTile", "sliceCodes": "decodeSlice", "threads": "decodeThreads",
+            "rowCount": rows(op), "rowTile": "decodeRowTile", "sliceCodes": "decodeSlice", "digits": 0 if op == "MatMulBnb4" else "decodeDigits", "threads": "decodeThreads",
+            "columnGroups": "decodeColumnGroups", "copies": "decodeCopies" if op == "MatMulBnb4" else 0,
             "groupColumns": "decodeColumns", "batchColumns": "decodeBatch", "aScalar": "aScalarName",
             **(flags_derive(kind, op) or {"hasNorm": False, "hasSkip": False, "writeResidual": False, "hasGateBias": False,
                                          "hasUpBias": False}),
@@ -454,7 +484,8 @@ def bindings(op):
 def manifest(op):
     m = json.loads((V1 / f"com.microsoft.{op}/build/webgpu/manifest.json").read_text())
     old_variants = m.pop("variants")
-    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items()})
+    other = "DECODE_DIGITS" if op == "MatMulBnb4" else "DECODE_TABLE_COPIES"
+    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items() if k != other})
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
     derive = m["derive"]
     derive["aScalarName"] = '"f16" if tensorDtypes.aT == "float16" else "f32"'
