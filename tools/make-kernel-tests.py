@@ -668,6 +668,27 @@ BNB4_V2 += [
 ]
 
 
+# Tiles cut along K; tiles of every height.
+TAIL = {"MATRIX_SUBGROUPS": 1, "MATRIX_WIDTH": 4, "MATRIX_PARALLEL": 4, "MATRIX_SPLITS": 2, "MATRIX_DEPTH": 32}
+MANY = {"aT": (0.37, 0.11, 0.8)}
+MLP_V2 += [
+    dict(name="matrix_tail_norm_biases_f16", lead=(20,), K=96, N=150, norm=True, gate_bias=True, up_bias=True, scale_step=1 / 16384,
+         tunables=TAIL, variant="matrix_tail_norm_biases", **ROUNDED),
+    dict(name="matrix_tail_plain_f16", lead=(32,), K=128, N=9, scale_step=1 / 16384, tunables={**TAIL, "MATRIX_SPLITS": 4},
+         variant="matrix_tail_plain", **ROUNDED),
+    dict(name="matrix_rows_140", lead=(140,), K=64, N=11, wave=MANY, variant="matrix_plain"),
+    dict(name="matrix_rows_140_f16", lead=(140,), K=64, N=11, scale_step=1 / 16384, wave=MANY, tunables={"MATRIX_SPLITS": 1},
+         variant="matrix_plain", **ROUNDED),
+    dict(name="matrix_rows_270_f16", lead=(270,), K=64, N=11, scale_step=1 / 16384, wave=MANY, variant="matrix_plain", **ROUNDED),
+]
+BNB4_V2 += [
+    dict(name="matrix_tail_nf4_f16", lead=(20,), K=160, N=70, tunables=TAIL, variant="matrix_tail", dtype="float16", tolerance=1e-2),
+    dict(name="matrix_tail_fp4_f16", lead=(31,), K=128, N=300, quant_type=0, tunables={**TAIL, "MATRIX_SPLITS": 4}, variant="matrix_tail",
+         dtype="float16", tolerance=1e-2),
+    dict(name="matrix_rows_270_f16", lead=(270,), K=64, N=70, wave=MANY, variant="matrix", **ROUNDED),
+]
+
+
 def with_matrix_tolerance(spec):
     """Version 2 gives float16 cases of many rows to the matrix units where it can."""
     many = int(np.prod(spec.get("lead", (1,)))) >= 9 and spec.get("dtype") == "float16"

@@ -143,8 +143,8 @@ def matrix_derive(op):
                                  f"tunables.MATRIX_PARALLEL) * ({c32} if matrixParts == 2 else {c16})" for r, w, c16, c32 in shapes
            if (r, w) != (4, 4)},
         # The tiles of an incomplete last round may be cut along K. Adding their sums takes a tenth of a round.
-        "matrixTail": f"({tiles(unit % 4)}) % tunables.MATRIX_PARALLEL if matrixParts == 1 and {m} > 2 * matrixTileM * matrixSubgroupsMost and "
-                      f"{m} <= 4 * matrixTileM * matrixSubgroupsMost else 0",
+        "matrixTail": f"({tiles(unit % 4)}) % tunables.MATRIX_PARALLEL if matrixParts == 1 and {m} <= 4 * matrixTileM * matrixSubgroupsMost and "
+                      f"2 * pow2ceil(ceilDiv({m}, 4 * matrixTileM)) > matrixSubgroupsMost else 0",
         "matrixSplits": "1" if len(matrices(op)) == 3 else
                         "pick([[matrixTail == 0 or tunables.MATRIX_SPLITS == 1, 1], [tunables.MATRIX_SPLITS > 1, tunables.MATRIX_SPLITS], "
                         "[matrixTail * 4 <= tunables.MATRIX_PARALLEL, 4], [matrixTail * 2 <= tunables.MATRIX_PARALLEL, 2]], 1)",
@@ -186,7 +186,7 @@ def matrix_derive(op):
         "matrixScans": " + ".join(f"ceilDiv({n}, 32)" for _, n in matrices(op)),
         "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows + 32 * matrixScans",
         "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
-        "matrixTailOk": "matrixSplits > 1 and matrixShape == 44 and matrixRowTiles == 4 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
+        "matrixTailOk": "matrixSplits > 1 and matrixShape == 44 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
                         "matrixPaddedRows == matrixGroupRows and matrixPaddedK / matrixDepth >= matrixSplits and "
                         "4 * matrixTail * matrixSplits * matrixGroupRows * matrixColumns <= "
                         "min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
