@@ -28,6 +28,11 @@ TUNABLES = {
                          "1 multiplies as float32; 0 lets the device and the type decide."),
     "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
     "DECODE_TABLE_COPIES": (0, "Copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
+    "ROW_MAX_ROWS": (1, "Rows up to which they are cut into digits for integer products; at most 2."),
+    "ROW_DIGITS": (0, "Digits of an element, 3 or 4; 0 lets the type decide."),
+    "ROW_SUBGROUPS": (0, "Subgroups of a workgroup that cuts the row; 0 lets the operator decide."),
+    "ROW_COLUMNS": (0, "Columns that one of its subgroups walks over; 0 lets the size of the problem decide."),
+    "ROW_WINDOW": (4, "Steps of 16 bytes a lane whose codes are on their way."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -111,6 +116,65 @@ def decode_derive(op):
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
     }
+
+
+def row_derive(op):
+    """Sizes of the shader for one row; MATRIX_PARALLEL multiprocessors hold 16 subgroups each."""
+    gated = op == "MatMulNBitsMlp"
+    return {
+        "walkDigits": 'tunables.ROW_DIGITS if tunables.ROW_DIGITS > 0 else (3 if tensorDtypes.aT == "float16" else 4)',
+        "walkSubgroups": f"min(tunables.ROW_SUBGROUPS if tunables.ROW_SUBGROUPS > 0 else {16 if gated else 8}, floor(workgroupLimit / max(1, laneWidth)))",
+        "walkColumns": f"min(tunables.ROW_COLUMNS if tunables.ROW_COLUMNS > 0 else max(1, ceilDiv({columns(op)}, 16 * tunables.MATRIX_PARALLEL)), "
+                      f"floor(laneWidth / {2 if gated else 1}))",
+        "walkSteps": "ceilDiv(ceilDiv(attrs.K, 32), max(1, laneWidth))",
+        "walkWindow": "max(1, min(tunables.ROW_WINDOW, walkSteps))",
+        "walkPadded": "ceilDiv(walkSteps, walkWindow) * walkWindow * laneWidth",
+        "walkGroups": " + ".join(f"ceilDiv({n}, max(1, walkSubgroups * walkColumns))" for _, n in (matrices(op)[:1] if gated else matrices(op))),
+        "walkOk": f"{rows(op)} >= 1 and {rows(op)} <= min(2, tunables.ROW_MAX_ROWS) and laneWidth >= 4 and walkSubgroups >= 1 and walkColumns >= 1 and "
+                 'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product") and device.adapterInfo.vendor != "apple" and '
+                 "walkDigits in [3, 4] and attrs.bits == 4 and attrs.K % 32 == 0 and attrs.block_size >= 32 and "
+                 f"{rows(op)} * walkPadded * (32 * walkDigits + 8 + (4 if walkDigits == 4 else 0)) + {rows(op)} * walkSubgroups * 4 <= "
+                 "device.limits.maxComputeWorkgroupStorageSize and ceilDiv(walkGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
+    }
+
+
+def row_pass(op, kind, pairs, ident, residual=True):
+    kind = kind if residual else (*kind[:4], False, *kind[5:])
+    counted = pairs[:1] if op == "MatMulNBitsMlp" else pairs
+    return {
+        "id": ident,
+        "name": f"{op}.Row{ident.capitalize() if ident != 'main' else ''}",
+        "shader": "decode-row.wgsl.jinja",
+        "derive": {
+            "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "K": "attrs.K", "blockSize": "attrs.block_size",
+            "blocks": "ceilDiv(attrs.K, attrs.block_size)", "rowCount": rows(op), "digits": "walkDigits", "subgroups": "walkSubgroups",
+            "columns": "walkColumns", "window": "walkWindow", "aScalar": "aScalarName", **flags_derive(kind, op),
+        },
+        "bindings": activations(kind, "v_") + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
+        "dispatch": {"workgroups": " + ".join(f"ceilDiv({n}, walkSubgroups * walkColumns)" for _, n in counted)},
+    }
+
+
+def row_variants(op):
+    found = []
+    for kind in kinds(op) if op != "MatMulBnb4" else []:
+        name, when = kind[:2]
+        found.append({
+            "id": joined("row", name),
+            "description": "One row, by integer dot products; the norm on the way.",
+            "priority": 70,
+            "when": when + ["walkOk"],
+            "passes": [row_pass(op, kind, matrices(op), "main")],
+        })
+        if op == "MatMulNBitsQkv":
+            found.append({
+                "id": joined("split_row", name),
+                "description": "The same, one matrix a pass, for devices with few storage buffers.",
+                "priority": 65,
+                "when": when + ["walkOk"],
+                "passes": [row_pass(op, kind, [pair], pair[0], residual=pair[0] == "q") for pair in matrices(op)],
+            })
+    return found
 
 
 def matrix_derive(op):
@@ -484,8 +548,8 @@ def bindings(op):
 def manifest(op):
     m = json.loads((V1 / f"com.microsoft.{op}/build/webgpu/manifest.json").read_text())
     old_variants = m.pop("variants")
-    other = "DECODE_DIGITS" if op == "MatMulBnb4" else "DECODE_TABLE_COPIES"
-    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items() if k != other})
+    m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items()
+                          if not (k.startswith(("ROW_", "DECODE_DIGITS")) if op == "MatMulBnb4" else k == "DECODE_TABLE_COPIES")})
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
     derive = m["derive"]
     derive["aScalarName"] = '"f16" if tensorDtypes.aT == "float16" else "f32"'
@@ -495,6 +559,8 @@ def manifest(op):
     derive.update(decode)
     derive["decodeGroups"] = " + ".join(f"ceilDiv({n}, max(1, decodeColumns))" for _, n in counted)
     derive["decodeOk"] = ok
+    if op != "MatMulBnb4":
+        derive.update(row_derive(op))
     derive.update(matrix_derive(op))
     derive["tiledColumns"] = 32 if op == "MatMulNBitsMlp" else 64
     derive["tiledOk"] = (f"{rows(op)} >= tunables.TILED_MIN_ROWS and attrs.K % 32 == 0 and attrs.block_size >= 16"
@@ -510,7 +576,7 @@ def manifest(op):
         m["inputs"]["bT"]["description"] = m["inputs"]["bT"]["description"].replace(
             "The shaders read one u32 for each byte.", "Four bytes fill a u32.")
         m["bindings"]["y"] = {"arg": "yT", "buffer": "storage", "elementType": "$aScalar"}
-    m["variants"] = decode_variants(op) + matrix_variants(op) + tiled_variants(op) + old_variants
+    m["variants"] = row_variants(op) + decode_variants(op) + matrix_variants(op) + tiled_variants(op) + old_variants
     return m
 
 
