@@ -70,7 +70,7 @@ def decode_derive(op):
     digits = {} if bnb4 else {
         "decodeIntegers": 'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product")',
         "decodeDigits": "pick([[tunables.DECODE_DIGITS == 1 or not decodeIntegers, 0], [tunables.DECODE_DIGITS > 1, tunables.DECODE_DIGITS], "
-                        '[device.adapterInfo.vendor == "apple", 0], [tensorDtypes.aT == "float16", 3]], 4)'}
+                        '[device.adapterInfo.vendor == "apple" or aRows > 4, 0], [tensorDtypes.aT == "float16", 3]], 4)'}
     block = "attrs.block_size"
     few, some, many = {"MatMulBnb4": (16, 32, 64), "MatMulNBitsQkv": (8, 24, 32), "MatMulNBitsMlp": (4, 8, 28)}[op]
     # Workgroup memory in floats besides the sums, with so many invocations.
@@ -89,7 +89,7 @@ def decode_derive(op):
             "pick([[decodeRowTile == 1, 32], [decodeRowTile == 2, 16]], 8)" if bnb4 else
             "pick([[decodeRowTile == 1 or decodeDigits > 0 and decodeRowTile == 2, 32], [decodeRowTile == 2 or decodeDigits > 0 and decodeRowTile == 4, 16]], 8)"),
         "decodeSlice": f"pick([[{fits(32)}, 32], [{fits(16)}, 16]], 8)",
-        "decodeBatch": f"({4 if gated else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
+        "decodeBatch": f"({4 if gated else f'(2 if {columns(op)} <= 8192 else 4)' if bnb4 else 8} if decodeRowTile == 1 else {'(2 if decodeRowTile <= 4 else 1)' if gated else 2}) "
                        "if tunables.DECODE_BATCH == 0 else tunables.DECODE_BATCH",
         "decodeColumnsBase": f"({few} if {columns(op)} <= 2048 else ({some} if {columns(op)} <= 8192 else {many})) "
                              "if tunables.DECODE_COLUMNS == 0 else tunables.DECODE_COLUMNS",
@@ -123,7 +123,7 @@ def row_derive(op):
     gated = op == "MatMulNBitsMlp"
     return {
         "walkDigits": 'tunables.ROW_DIGITS if tunables.ROW_DIGITS > 0 else (3 if tensorDtypes.aT == "float16" else 4)',
-        "walkSubgroups": f"min(tunables.ROW_SUBGROUPS if tunables.ROW_SUBGROUPS > 0 else {16 if gated else 8}, floor(workgroupLimit / max(1, laneWidth)))",
+        "walkSubgroups": f"min(tunables.ROW_SUBGROUPS if tunables.ROW_SUBGROUPS > 0 else 8, floor(workgroupLimit / max(1, laneWidth)))",
         "walkColumns": f"min(tunables.ROW_COLUMNS if tunables.ROW_COLUMNS > 0 else max(1, ceilDiv({columns(op)}, 16 * tunables.MATRIX_PARALLEL)), "
                       f"floor(laneWidth / {2 if gated else 1}))",
         "walkSteps": "ceilDiv(ceilDiv(attrs.K, 32), max(1, laneWidth))",
@@ -237,7 +237,7 @@ def matrix_derive(op):
         "matrixSlots": "pick([[matrixColumnTiles == 3, 3], [matrixColumnTiles % 2 == 0, 2]], 1)",
         "matrixOtherBytes": "matrixSubgroupsMost * 4 * matrixSlots * matrixTileM * matrixTileN + 8 * matrixColumns + 4 * matrixGroupRows + "
                             f"{1024 if op == 'MatMulBnb4' else 0}",
-        "matrixDepth": f"pick([[tunables.MATRIX_DEPTH >= 128 and {bytes_at(128)} <= device.limits.maxComputeWorkgroupStorageSize, 128], "
+        "matrixDepth": f"pick([[{'matrixSplits == 1 and ' if pieces == 2 else ''}tunables.MATRIX_DEPTH >= 128 and {bytes_at(128)} <= device.limits.maxComputeWorkgroupStorageSize, 128], "
                        f"[tunables.MATRIX_DEPTH >= 64 and {bytes_at(64)} <= device.limits.maxComputeWorkgroupStorageSize, 64]], 32)",
         "matrixSubgroupDepth": "pick([[matrixSubgroupRows * matrixSubgroupColumns * 4 <= matrixSubgroupsMost and matrixDepth >= 8 * matrixTileK, 4], "
                                "[matrixSubgroupRows * matrixSubgroupColumns * 2 <= matrixSubgroupsMost and matrixDepth >= 4 * matrixTileK, 2]], 1)",
@@ -576,7 +576,7 @@ def manifest(op):
         m["inputs"]["bT"]["description"] = m["inputs"]["bT"]["description"].replace(
             "The shaders read one u32 for each byte.", "Four bytes fill a u32.")
         m["bindings"]["y"] = {"arg": "yT", "buffer": "storage", "elementType": "$aScalar"}
-    m["variants"] = row_variants(op) + decode_variants(op) + matrix_variants(op) + tiled_variants(op) + old_variants
+    m["variants"] = (row_variants(op) if op == "MatMulNBitsMlp" else []) + decode_variants(op) + matrix_variants(op) + tiled_variants(op) + old_variants
     return m
 
 
