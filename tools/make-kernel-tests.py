@@ -668,6 +668,28 @@ BNB4_V2 += [
 ]
 
 
+# One row or two, each subgroup on its own columns. Wide subgroups take these K in one step, narrow ones in several.
+MLP_V2 += [
+    dict(name="row_plain", K=96, N=41, variant="row_plain"),
+    dict(name="row_norm_f16", K=288, N=37, norm=True, variant="row_norm", **H),
+    dict(name="row_norm_biases", lead=(2,), K=160, N=19, norm=True, gate_bias=True, up_bias=True, variant="row_norm_biases"),
+    dict(name="row_skip_f16", lead=(2,), K=96, N=9, skip=True, variant="row_skip", **H),
+    dict(name="row_skipsum", K=640, N=7, skip=True, want=("residualT",), gate_bias=True, variant="row_skipsum_gate_bias"),
+    dict(name="row_deep", K=2208, N=5, norm=True, block_size=128, variant="row_norm", notes="more steps than the window has"),
+    dict(name="row_deep_f16", lead=(1, 2), K=1312, N=6, block_size=64, tunables={"ROW_WINDOW": 3}, variant="row_plain", **H),
+    dict(name="row_groups", K=64, N=300, tunables={"ROW_SUBGROUPS": 3, "ROW_COLUMNS": 2}, variant="row_plain"),
+    dict(name="row_three_digits", K=128, N=9, tunables={"ROW_DIGITS": 3}, variant="row_plain"),
+    dict(name="row_four_digits_f16", K=128, N=9, tunables={"ROW_DIGITS": 4}, variant="row_plain", **H),
+    dict(name="row_last_block_is_short", K=96, N=9, block_size=64, variant="row_plain"),
+    dict(name="row_outliers", lead=(2,), K=192, N=9, put={"aT": [((0, 37), 1000), ((1, 3), -3000)]}, variant="row_plain"),
+    dict(name="row_tiny_and_huge", lead=(2,), K=64, N=6, put={"aT": [((0, FULL), 6e-6), ((1, FULL), 60000)],
+         "gateScalesT": [((0, FULL), 3e-7)], "upScalesT": [((2, 1), 12000)]}, variant="row_plain"),
+    dict(name="row_inf_and_nan_f16", lead=(2,), K=96, N=9, put={"aT": [((0, 3), INF), ((1, 40), NAN)], "gateBT": [(FULL, 0x79)],
+         "upBT": [(FULL, 0xA6)]}, variant="row_plain", **H),
+    dict(name="row_inf_times_zero", K=64, N=5, put={"aT": [((0, 9), INF)], "gateBT": [((2, 0, 4), 0x88)]}, variant="row_plain"),
+    dict(name="row_nan_stays_alone", lead=(2,), K=64, N=5, norm=True, put={"aT": [((1, 9), NAN)]}, variant="row_norm"),
+    dict(name="row_zeros", lead=(2,), K=64, N=5, norm=True, epsilon=1e-6, put={"aT": [((0, FULL), 0)]}, variant="row_norm"),
+]
 # Tiles cut along K; tiles of every height.
 TAIL = {"MATRIX_SUBGROUPS": 1, "MATRIX_WIDTH": 4, "MATRIX_PARALLEL": 4, "MATRIX_SPLITS": 2, "MATRIX_DEPTH": 32}
 MANY = {"aT": (0.37, 0.11, 0.8)}

@@ -28,11 +28,11 @@ TUNABLES = {
                          "1 multiplies as float32; 0 lets the device and the type decide."),
     "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
     "DECODE_TABLE_COPIES": (0, "Copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
-    "ROW_MAX_ROWS": (1, "Rows up to which they are cut into digits for integer products; at most 2."),
-    "ROW_DIGITS": (0, "Digits of an element, 3 or 4; 0 lets the type decide."),
-    "ROW_SUBGROUPS": (0, "Subgroups of a workgroup that cuts the row; 0 lets the operator decide."),
-    "ROW_COLUMNS": (0, "Columns that one of its subgroups walks over; 0 lets the size of the problem decide."),
-    "ROW_WINDOW": (4, "Steps of 16 bytes a lane whose codes are on their way."),
+    "ROW_MAX_ROWS": (2, "Rows up to which subgroups walk over columns alone; at most 2."),
+    "ROW_DIGITS": (0, "There: digits of an element, 3 or 4; 0 lets the type decide."),
+    "ROW_SUBGROUPS": (8, "There: subgroups of a workgroup."),
+    "ROW_COLUMNS": (0, "There: columns of a subgroup; 0 lets the size of the problem decide."),
+    "ROW_WINDOW": (4, "There: steps of 16 bytes a lane whose codes are on their way."),
     "TILED_MIN_ROWS": (9, "Rows from which tiles are used where there are no matrix units."),
     "MATRIX_MIN_ROWS": (9, "Rows from which the matrix units are used."),
     "MATRIX_SUBGROUPS": (8, "Subgroups of a matrix workgroup that stand above each other."),
@@ -50,6 +50,13 @@ TUNABLES = {
 # Tiles of a matrix workgroup: matrices of rows that a subgroup holds, columns in units of the matrices' rows, and what a round
 # of such workgroups costs, measured for float16 and float32. float32 needs more registers: wide tiles are not for it.
 MATRIX_SHAPES = [(4, 4, 10, 1000), (4, 3, 9, 1000), (4, 2, 8, 7), (2, 4, 6.5, 1000), (2, 2, 1000, 4)]
+
+# Tunables (or their beginnings) of passes that an operator has not got.
+NOT_OF = {
+    "MatMulBnb4": ("ROW_", "DECODE_DIGITS"),
+    "MatMulNBitsQkv": ("ROW_", "DECODE_TABLE_COPIES", "MATRIX_SPLITS"),
+    "MatMulNBitsMlp": ("DECODE_TABLE_COPIES",),
+}
 
 # Facts about the device, and what every decode variant derives. Values are expressions.
 COMMON_DERIVE = {
@@ -118,63 +125,63 @@ def decode_derive(op):
     }
 
 
-def row_derive(op):
-    """Sizes of the shader for one row; MATRIX_PARALLEL multiprocessors hold 16 subgroups each."""
-    gated = op == "MatMulNBitsMlp"
-    return {
-        "walkDigits": 'tunables.ROW_DIGITS if tunables.ROW_DIGITS > 0 else (3 if tensorDtypes.aT == "float16" else 4)',
-        "walkSubgroups": f"min(tunables.ROW_SUBGROUPS if tunables.ROW_SUBGROUPS > 0 else 8, floor(workgroupLimit / max(1, laneWidth)))",
-        "walkColumns": f"min(tunables.ROW_COLUMNS if tunables.ROW_COLUMNS > 0 else max(1, ceilDiv({columns(op)}, 16 * tunables.MATRIX_PARALLEL)), "
-                      f"floor(laneWidth / {2 if gated else 1}))",
-        "walkSteps": "ceilDiv(ceilDiv(attrs.K, 32), max(1, laneWidth))",
-        "walkWindow": "max(1, min(tunables.ROW_WINDOW, walkSteps))",
-        "walkPadded": "ceilDiv(walkSteps, walkWindow) * walkWindow * laneWidth",
-        "walkGroups": " + ".join(f"ceilDiv({n}, max(1, walkSubgroups * walkColumns))" for _, n in (matrices(op)[:1] if gated else matrices(op))),
-        "walkOk": f"{rows(op)} >= 1 and {rows(op)} <= min(2, tunables.ROW_MAX_ROWS) and laneWidth >= 4 and walkSubgroups >= 1 and walkColumns >= 1 and "
-                 'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product") and device.adapterInfo.vendor != "apple" and '
-                 "walkDigits in [3, 4] and attrs.bits == 4 and attrs.K % 32 == 0 and attrs.block_size >= 32 and "
-                 f"{rows(op)} * walkPadded * (32 * walkDigits + 8 + (4 if walkDigits == 4 else 0)) + {rows(op)} * walkSubgroups * 4 <= "
-                 "device.limits.maxComputeWorkgroupStorageSize and ceilDiv(walkGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
-    }
-
-
-def row_pass(op, kind, pairs, ident, residual=True):
-    kind = kind if residual else (*kind[:4], False, *kind[5:])
-    counted = pairs[:1] if op == "MatMulNBitsMlp" else pairs
-    return {
-        "id": ident,
-        "name": f"{op}.Row{ident.capitalize() if ident != 'main' else ''}",
-        "shader": "decode-row.wgsl.jinja",
-        "derive": {
-            "mats": mats_derive(pairs), "gated": op == "MatMulNBitsMlp", "K": "attrs.K", "blockSize": "attrs.block_size",
-            "blocks": "ceilDiv(attrs.K, attrs.block_size)", "rowCount": rows(op), "digits": "walkDigits", "subgroups": "walkSubgroups",
-            "columns": "walkColumns", "window": "walkWindow", "aScalar": "aScalarName", **flags_derive(kind, op),
-        },
-        "bindings": activations(kind, "v_") + weights(pairs, op, "chunk_b") + biases(kind) + outputs(pairs, op),
-        "dispatch": {"workgroups": " + ".join(f"ceilDiv({n}, walkSubgroups * walkColumns)" for _, n in counted)},
-    }
+# MatMulNBitsMlp's shader for one or two rows. It is not for MatMulNBitsQkv, whose matrices are too small for it to pay.
+ROW_DERIVE = {
+    "walkDigits": 'tunables.ROW_DIGITS if tunables.ROW_DIGITS > 0 else (3 if tensorDtypes.aT == "float16" else 4)',
+    "walkSubgroups": "min(tunables.ROW_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)))",
+    # One round of workgroups: a multiprocessor takes 16 subgroups.
+    "walkColumns": "min(tunables.ROW_COLUMNS if tunables.ROW_COLUMNS > 0 else max(1, ceilDiv(attrs.N, 16 * tunables.MATRIX_PARALLEL)), "
+                   "floor(laneWidth / 2))",
+    "walkSteps": "ceilDiv(ceilDiv(attrs.K, 32), max(1, laneWidth))",
+    "walkWindow": "max(1, min(tunables.ROW_WINDOW, walkSteps))",
+    "walkPadded": "ceilDiv(walkSteps, walkWindow) * walkWindow * laneWidth",
+    "walkGroups": "ceilDiv(attrs.N, max(1, walkSubgroups * walkColumns))",
+    "walkOk": "aRows >= 1 and aRows <= min(2, tunables.ROW_MAX_ROWS) and laneWidth >= 4 and walkSubgroups >= 1 and walkColumns >= 1 and "
+              'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product") and device.adapterInfo.vendor != "apple" and '
+              "walkDigits in [3, 4] and attrs.bits == 4 and attrs.K % 32 == 0 and attrs.block_size >= 32 and "
+              "aRows * walkPadded * (32 * walkDigits + 8 + (4 if walkDigits == 4 else 0)) + aRows * walkSubgroups * 4 <= "
+              "device.limits.maxComputeWorkgroupStorageSize and ceilDiv(walkGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
+}
 
 
 def row_variants(op):
-    found = []
-    for kind in kinds(op) if op != "MatMulBnb4" else []:
-        name, when = kind[:2]
-        found.append({
-            "id": joined("row", name),
-            "description": "One row, by integer dot products; the norm on the way.",
-            "priority": 70,
-            "when": when + ["walkOk"],
-            "passes": [row_pass(op, kind, matrices(op), "main")],
-        })
-        if op == "MatMulNBitsQkv":
-            found.append({
-                "id": joined("split_row", name),
-                "description": "The same, one matrix a pass, for devices with few storage buffers.",
-                "priority": 65,
-                "when": when + ["walkOk"],
-                "passes": [row_pass(op, kind, [pair], pair[0], residual=pair[0] == "q") for pair in matrices(op)],
-            })
-    return found
+    return [{
+        "id": joined("row", kind[0]),
+        "description": "One row or two, by integer dot products; the norm on the way.",
+        "priority": 70,
+        "when": kind[1] + ["walkOk"],
+        "passes": [{
+            "id": "main",
+            "name": f"{op}.Row",
+            "shader": "decode-row.wgsl.jinja",
+            "derive": {
+                "n": "attrs.N", "K": "attrs.K", "blockSize": "attrs.block_size", "blocks": "ceilDiv(attrs.K, attrs.block_size)",
+                "rowCount": rows(op), "digits": "walkDigits", "subgroups": "walkSubgroups", "columns": "walkColumns",
+                "window": "walkWindow", "aScalar": "aScalarName", **flags_derive(kind, op),
+            },
+            "bindings": activations(kind, "v_") + weights(matrices(op), op, "chunk_b") + biases(kind) + ["y"],
+            "dispatch": {"workgroups": "walkGroups"},
+        }],
+    } for kind in kinds(op)]
+
+
+TAIL_OK = ("matrixSplits > 1 and matrixShape == 44 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
+           "matrixPaddedRows == matrixGroupRows and matrixPaddedK / matrixDepth >= matrixSplits and "
+           "4 * matrixTail * matrixSplits * matrixGroupRows * matrixColumns <= "
+           "min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
+           "matrixTiles + matrixTail * matrixSplits <= 65535 and matrixTail * matrixGroupRows / matrixTileM <= 65535")
+
+
+def tail_derive(m, tiles, cost):
+    """The tiles of an incomplete last round may be cut along K. Adding their sums takes a tenth of a round."""
+    return {
+        "matrixTail": f"({tiles}) % tunables.MATRIX_PARALLEL if matrixParts == 1 and {m} <= 4 * matrixTileM * matrixSubgroupsMost and "
+                      f"2 * pow2ceil(ceilDiv({m}, 4 * matrixTileM)) > matrixSubgroupsMost else 0",
+        "matrixSplits": "pick([[matrixTail == 0 or tunables.MATRIX_SPLITS == 1, 1], [tunables.MATRIX_SPLITS > 1, tunables.MATRIX_SPLITS], "
+                        "[matrixTail * 4 <= tunables.MATRIX_PARALLEL, 4], [matrixTail * 2 <= tunables.MATRIX_PARALLEL, 2]], 1)",
+        "matrixCost4x4": f"{cost} if matrixSplits == 1 else 0 if tunables.MATRIX_SPLITS > 1 else "
+                         f"(floor(({tiles}) / tunables.MATRIX_PARALLEL) + 1 / matrixSplits) * 10 + 1",
+    }
 
 
 def matrix_derive(op):
@@ -190,6 +197,9 @@ def matrix_derive(op):
     tiles = lambda width: " + ".join(f"ceilDiv({n}, {width})" for _, n in counted)  # noqa: E731
     unit = "(%d * matrixTileM / 2)" if pieces == 2 else "(%d * matrixTileM)"
     shapes = [s for s in MATRIX_SHAPES if pieces == 1 or s[1] % 2 == 0]
+    cost = lambda r, w, c16, c32: (  # noqa: E731
+        f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(unit % w)}), tunables.MATRIX_PARALLEL) * "
+        f"({c32} if matrixParts == 2 else {c16})")
     return {
         "matrixConfigs": "(device.adapterInfo.subgroupMatrixConfigs | " + size("componentType", '"f16"') + " | " +
                          size("resultComponentType", '"f32"') + ') if has(device.adapterInfo, "subgroupMatrixConfigs") else []',
@@ -203,18 +213,9 @@ def matrix_derive(op):
         "matrixSubgroupsMost": "max(1, min(tunables.MATRIX_SUBGROUPS, floor(workgroupLimit / max(1, laneWidth)), "
                                "floor(device.limits.maxComputeWorkgroupStorageSize / (16 * matrixTileM * matrixTileN))))",
         # The shape of a workgroup's tile: the one whose rounds of workgroups cost least.
-        **{f"matrixCost{r}x{w}": f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * {r} * matrixTileM) * ({tiles(unit % w)}), "
-                                 f"tunables.MATRIX_PARALLEL) * ({c32} if matrixParts == 2 else {c16})" for r, w, c16, c32 in shapes
-           if (r, w) != (4, 4)},
-        # The tiles of an incomplete last round may be cut along K. Adding their sums takes a tenth of a round.
-        "matrixTail": f"({tiles(unit % 4)}) % tunables.MATRIX_PARALLEL if matrixParts == 1 and {m} <= 4 * matrixTileM * matrixSubgroupsMost and "
-                      f"2 * pow2ceil(ceilDiv({m}, 4 * matrixTileM)) > matrixSubgroupsMost else 0",
-        "matrixSplits": "1" if len(matrices(op)) == 3 else
-                        "pick([[matrixTail == 0 or tunables.MATRIX_SPLITS == 1, 1], [tunables.MATRIX_SPLITS > 1, tunables.MATRIX_SPLITS], "
-                        "[matrixTail * 4 <= tunables.MATRIX_PARALLEL, 4], [matrixTail * 2 <= tunables.MATRIX_PARALLEL, 2]], 1)",
-        "matrixCost4x4": f"1000 if matrixParts == 2 else 0 if tunables.MATRIX_SPLITS > 1 and matrixSplits > 1 else "
-                         f"(floor(({tiles(unit % 4)}) / tunables.MATRIX_PARALLEL) + 1 / matrixSplits) * 10 + 1 if matrixSplits > 1 else "
-                         f"ceilDiv(ceilDiv({m}, matrixSubgroupsMost * 4 * matrixTileM) * ({tiles(unit % 4)}), tunables.MATRIX_PARALLEL) * 10",
+        **(tail_derive(m, tiles(unit % 4), cost(*shapes[0])) if len(matrices(op)) < 3 else
+           {"matrixSplits": 1, "matrixCost4x4": cost(*shapes[0])}),
+        **{f"matrixCost{s[0]}x{s[1]}": cost(*s) for s in shapes[1:]},
         "matrixShape": "pick([" + ", ".join(
             f"[{' and '.join(f'matrixCost{r}x{w} <= matrixCost{o[0]}x{o[1]}' for o in shapes if o[:2] != (r, w))}, {10 * r + w}]"
             for r, w, _, _ in shapes) + "], 44)",
@@ -250,11 +251,6 @@ def matrix_derive(op):
         "matrixScans": " + ".join(f"ceilDiv({n}, 32)" for _, n in matrices(op)),
         "matrixScratch": "matrixParts * matrixPaddedRows * matrixPaddedK + 8 * matrixPaddedRows + 32 * matrixScans",
         "packThreads": "min(tunables.PACK_THREADS, workgroupLimit)",
-        "matrixTailOk": "matrixSplits > 1 and matrixShape == 44 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
-                        "matrixPaddedRows == matrixGroupRows and matrixPaddedK / matrixDepth >= matrixSplits and "
-                        "4 * matrixTail * matrixSplits * matrixGroupRows * matrixColumns <= "
-                        "min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
-                        "matrixTiles + matrixTail * matrixSplits <= 65535 and matrixTail * matrixGroupRows / matrixTileM <= 65535",
         "matrixOk": f"{m} >= tunables.MATRIX_MIN_ROWS and fixedSubgroups and (matrix16 or matrix16x8 or matrix8) and "
                     "attrs.K % 32 == 0 and attrs.block_size >= 32" + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
                     f" and matrixColumnTiles >= 1 and {'matrixColumnTiles % 2 == 0' if pieces == 2 else 'true'} and floor(matrixColumnTiles) == matrixColumnTiles"
@@ -549,7 +545,7 @@ def manifest(op):
     m = json.loads((V1 / f"com.microsoft.{op}/build/webgpu/manifest.json").read_text())
     old_variants = m.pop("variants")
     m["tunables"].update({k: {"default": d, "description": t} for k, (d, t) in TUNABLES.items()
-                          if not (k.startswith(("ROW_", "DECODE_DIGITS")) if op == "MatMulBnb4" else k == "DECODE_TABLE_COPIES")})
+                          if not k.startswith(NOT_OF[op])})
     counted = matrices(op)[:1] if op == "MatMulNBitsMlp" else matrices(op)
     derive = m["derive"]
     derive["aScalarName"] = '"f16" if tensorDtypes.aT == "float16" else "f32"'
@@ -559,9 +555,11 @@ def manifest(op):
     derive.update(decode)
     derive["decodeGroups"] = " + ".join(f"ceilDiv({n}, max(1, decodeColumns))" for _, n in counted)
     derive["decodeOk"] = ok
-    if op != "MatMulBnb4":
-        derive.update(row_derive(op))
+    if op == "MatMulNBitsMlp":
+        derive.update(ROW_DERIVE)
     derive.update(matrix_derive(op))
+    if op != "MatMulNBitsQkv":
+        derive["matrixTailOk"] = TAIL_OK
     derive["tiledColumns"] = 32 if op == "MatMulNBitsMlp" else 64
     derive["tiledOk"] = (f"{rows(op)} >= tunables.TILED_MIN_ROWS and attrs.K % 32 == 0 and attrs.block_size >= 16"
                          + ("" if op == "MatMulBnb4" else " and attrs.bits == 4") +
