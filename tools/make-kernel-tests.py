@@ -575,7 +575,6 @@ QKV_V2 += [
          "qBT": [(FULL, 0x79)], "kBT": [(FULL, 0xA6)], "vBT": [(FULL, 0x97)]}, notes="no weight is 0"),
     dict(name="decode_floats", lead=(2,), K=160, Nq=9, Nkv=4, skip=True, tunables={"DECODE_DIGITS": 1}, variant="decode_skip"),
     dict(name="decode_floats_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 1}, variant="decode_norm", **H),
-    dict(name="decode_two_digits_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 2}, variant="decode_norm", **H),
     dict(name="decode_four_digits_f16", K=256, Nq=9, Nkv=4, tunables={"DECODE_DIGITS": 4}, variant="decode_norm", **H),
     dict(name="decode_slices_of_8", lead=(2,), K=160, Nq=9, Nkv=4, tunables={"DECODE_SLICE": 8}, variant="decode_norm"),
     dict(name="decode_groups", lead=(2,), K=160, Nq=29, Nkv=13, skip=True, want=("residualT",), tunables={"DECODE_GROUPS": 3},

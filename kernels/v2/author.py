@@ -24,7 +24,7 @@ TUNABLES = {
     "DECODE_COLUMNS": (0, "Columns of one decode workgroup; 0 lets the size of the problem decide."),
     "DECODE_SLICE": (0, "Codes of a column that a decode invocation takes at once, and as much of the rows in registers: 8, 16 or 32; "
                         "0 lets the number of rows decide. Never more than a block."),
-    "DECODE_DIGITS": (0, "Digits to base 256 that rows are cut into for integer products: 2 (15 bits), 3 (23 bits) or 4 (30 bits); "
+    "DECODE_DIGITS": (0, "Digits to base 256 that up to 4 rows are cut into for integer products: 3 (23 bits) or 4 (30 bits); "
                          "1 multiplies as float32; 0 lets the device and the type decide."),
     "DECODE_GROUPS": (0, "Times that a decode workgroup covers K: so many groups of its invocations share its columns; 0 lets the shape decide."),
     "DECODE_TABLE_COPIES": (0, "Copies of the table of a decode workgroup, 2 KiB each: 1, 2, 4, 8 or 16; 0 lets the workgroup memory decide."),
@@ -118,7 +118,7 @@ def decode_derive(op):
         "decodeColumns": "floor(min(max(decodeColumnStep, decodeColumnsBase), decodeColumnsMost) / decodeColumnStep) * decodeColumnStep",
         "decodeOk": f"{rows(op)} >= 1 and decodeRowTile <= min(8, tunables.DECODE_MAX_ROWS) and attrs.K % decodeSlice == 0 and "
                     "decodeThreads >= 1 and decodeColumns >= decodeColumnStep and attrs.block_size >= 8 and pow2ceil(decodeBatch) == decodeBatch"
-                    + (" and decodeCopies in [1, 2, 4, 8, 16]" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 2, 3, 4]") +
+                    + (" and decodeCopies in [1, 2, 4, 8, 16]" if bnb4 else " and attrs.bits == 4 and decodeDigits in [0, 3, 4]") +
                     " and ceilDiv(decodeGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
         "decodeElement": '"vec4<u32>" if decodeSlice == 32 else ("vec2<u32>" if decodeSlice == 16 else "u32")',
         "aVec4": '"vec4<" ~ aScalarName ~ ">"',
@@ -138,7 +138,8 @@ ROW_DERIVE = {
     "walkGroups": "ceilDiv(attrs.N, max(1, walkSubgroups * walkColumns))",
     "walkOk": "aRows >= 1 and aRows <= min(2, tunables.ROW_MAX_ROWS) and laneWidth >= 4 and walkSubgroups >= 1 and walkColumns >= 1 and "
               'device.wgslLanguageFeatures.has("packed_4x8_integer_dot_product") and device.adapterInfo.vendor != "apple" and '
-              "walkDigits in [3, 4] and attrs.bits == 4 and attrs.K % 32 == 0 and attrs.block_size >= 32 and "
+              "walkDigits in [3, 4] and floor(walkSubgroups) == walkSubgroups and floor(walkColumns) == walkColumns and "
+              "floor(walkWindow) == walkWindow and attrs.bits == 4 and attrs.K % 32 == 0 and attrs.block_size >= 32 and "
               "aRows * walkPadded * (32 * walkDigits + 8 + (4 if walkDigits == 4 else 0)) + aRows * walkSubgroups * 4 <= "
               "device.limits.maxComputeWorkgroupStorageSize and ceilDiv(walkGroups, DISPATCH_FOLD_WIDTH) <= DISPATCH_FOLD_WIDTH",
 }
@@ -165,7 +166,7 @@ def row_variants(op):
     } for kind in kinds(op)]
 
 
-TAIL_OK = ("matrixSplits > 1 and matrixShape == 44 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
+TAIL_OK = ("matrixSplits > 1 and floor(matrixSplits) == matrixSplits and matrixShape == 44 and matrixWidth == 4 and matrixSubgroupDepth == 1 and "
            "matrixPaddedRows == matrixGroupRows and matrixPaddedK / matrixDepth >= matrixSplits and "
            "4 * matrixTail * matrixSplits * matrixGroupRows * matrixColumns <= "
            "min(device.limits.maxStorageBufferBindingSize, device.limits.maxBufferSize) and "
