@@ -515,8 +515,10 @@ def bindings(op):
     found = {}
     ro = "read-only-storage"
     found["v_a"] = {"name": "a", "arg": "aT", "buffer": ro, "elementType": "$aVec4"}
-    found["s_a"] = {"name": "a", "arg": "aT", "buffer": ro, "elementType": "$aScalarName"}
-    found["tiled_a"] = {"name": "x", "arg": "aT", "buffer": ro, "elementType": "$aVec4"}
+    if op != "MatMulBnb4":
+        found["s_a"] = {"name": "a", "arg": "aT", "buffer": ro, "elementType": "$aScalarName"}
+    if op != "MatMulNBitsQkv":
+        found["tiled_a"] = {"name": "x", "arg": "aT", "buffer": ro, "elementType": "$aVec4"}
     if op != "MatMulBnb4":
         found["tiled_normed"] = {"scratch": "normedA", "name": "x", "buffer": ro, "elementType": "vec4<f32>"}
     found["packed"] = {"scratch": "packedRows", "name": "packed", "buffer": "storage", "elementType": "vec4<u32>"}
@@ -533,7 +535,7 @@ def bindings(op):
     found["v_skip"] = {"name": "skip", "arg": "skipT", "buffer": ro, "elementType": "$aVec4"}
     found["v_norm_scale"] = {"name": "norm_scale", "arg": "normScaleT", "buffer": ro, "elementType": "$aVec4"}
     found["v_residual"] = {"name": "residual", "arg": "residualT", "buffer": "storage", "elementType": "$aVec4"}
-    for name, arg, buffer in (("skip", "skipT", ro), ("norm_scale", "normScaleT", ro), ("residual", "residualT", "storage")):
+    for name, arg, buffer in (("skip", "skipT", ro), ("residual", "residualT", "storage")):
         found["s_" + name] = {"name": name, "arg": arg, "buffer": buffer, "elementType": "$aScalarName"}
     for p, _ in matrices(op):
         found[f"{p}_word_b"] = {"name": f"{p}_b", "arg": f"{p}BT", "buffer": ro, "elementType": "u32"}
