@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "html.h"
 
 /* A log-log plot: operations per byte against operations per second. */
 typedef struct chart {

@@ -12,7 +12,4 @@
  * operation counts or ceilings. */
 void cli_chart_roofline(FILE *out, const json_t *result);
 
-/* Text for HTML and SVG (report.c). */
-void cli_html_text(FILE *out, const char *text);
-
 #endif

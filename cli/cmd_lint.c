@@ -2,7 +2,6 @@
  *
  * nibble lint: mistakes in a package, with the place and the rule.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,39 +10,6 @@
 #include "files.h"
 #include "lint.h"
 #include "tree.h"
-
-typedef struct rule_row {
-    const char *name;
-    const char *severity;
-    const char *text;
-} rule_row;
-
-#define ERROR   "error"
-#define WARNING "warning"
-static const rule_row rules[CLI_LINT_RULE_COUNT] = {
-#define XX(id, name, severity, text) [CLI_LINT_##id] = {name, severity, text},
-    CLI_LINT_MAP(XX)
-#undef XX
-};
-
-void cli_lint_add(cli_lint *lint, cli_lint_rule rule, const char *path, const char *format, ...)
-{
-    va_list args;
-    char message[2048];
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    json_t *finding = json_object();
-    json_object_set_new(finding, "rule", json_string(rules[rule].name));
-    json_object_set_new(finding, "severity", json_string(rules[rule].severity));
-    json_object_set_new(finding, "path", cli_json_text(path));
-    json_object_set_new(finding, "message", cli_json_text(message));
-    json_array_append_new(lint->findings, finding);
-    if (strcmp(rules[rule].severity, ERROR) == 0)
-        lint->errors++;
-    else
-        lint->warnings++;
-}
 
 /* ---- files ---- */
 
@@ -176,32 +142,12 @@ static int report(cli_lint *lint)
     return lint->errors ? CLI_FAILED : CLI_OK;
 }
 
-static int print_rules(cli_session *session)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < CLI_LENGTH(rules); i++) {
-        json_t *row = json_object();
-        json_object_set_new(row, "rule", json_string(rules[i].name));
-        json_object_set_new(row, "severity", json_string(rules[i].severity));
-        json_object_set_new(row, "text", json_string(rules[i].text));
-        json_array_append_new(list, row);
-        if (!session->json)
-            printf("%-20s %-8s %s\n", rules[i].name, rules[i].severity, rules[i].text);
-    }
-    json_t *object = json_object();
-    json_object_set_new(object, "rules", list);
-    if (session->json)
-        return cli_print_json(object);
-    json_decref(object);
-    return CLI_OK;
-}
-
 static int run_lint(cli_session *session)
 {
     nib_error error = {0};
     cli_lint lint = {.session = session};
     if (cli_has(&session->args, CLI_OPT_RULES))
-        return print_rules(session);
+        return cli_lint_print_rules(session);
     if (session->args.argument_count == 0)
         return cli_usage(session->args.command, "lint needs DIR");
     lint.findings = json_array();

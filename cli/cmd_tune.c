@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cache.h"
 #include "commands.h"
 #include "tune.h"
 #include "tuning.h"

@@ -61,6 +61,9 @@ typedef struct cli_lint {
 void cli_lint_add(cli_lint *lint, cli_lint_rule rule, const char *path, const char *format, ...)
     __attribute__((__format__(__printf__, 4, 5)));
 
+/* List the rules, as the one JSON object with --json. Returns CLI_OK. */
+int cli_lint_print_rules(cli_session *session);
+
 /* ---- names in texts (lint_names.c) ---- */
 
 /* Does the text hold this identifier, as a whole word? */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session.h"
+#include "memory.h"
 
 const cli_option cli_options[CLI_OPTION_COUNT] = {
 #define XX(id, name, kind, value, help) [CLI_OPT_##id] = {name, CLI_##kind, value, help},

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+#include "exit.h"
 
 typedef enum cli_option_kind {
     CLI_FLAG,   /* --opt */

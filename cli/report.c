@@ -10,31 +10,9 @@
 #include "bench.h"
 #include "chart.h"
 #include "files.h"
+#include "html.h"
 
 /* ---- text ---- */
-
-void cli_html_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        switch (c) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(c < ' ' ? ' ' : c, out);
-        }
-    }
-}
 
 /* A number and its unit stay on one line. */
 static void html_quantity(FILE *out, char *text, const char *more)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache.h"
 #include "files.h"
 #include "locate.h"
-#include "tuning.h"
 
 /* ---- scalars ---- */
 

@@ -9,25 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- memory ---- */
-
-void *cli_alloc(size_t bytes)
-{
-    void *memory = calloc(1, bytes ? bytes : 1);
-    if (!memory) {
-        fputs("nibble: out of memory\n", stderr);
-        exit(CLI_FAILED);
-    }
-    return memory;
-}
-
-char *cli_dup(const char *text, size_t length)
-{
-    char *copy = cli_alloc(length + 1);
-    memcpy(copy, text, length);
-    return copy;
-}
-
 /* ---- errors ---- */
 
 nib_status cli_error(nib_error *error, nib_status code, const char *source, const char *format, ...)

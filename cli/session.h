@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "memory.h"
 #include "nibble/nibble.h"
 #include "options.h"
 
@@ -20,10 +21,6 @@ typedef struct cli_session {
     bool verbose;  /* the library's log goes to standard error */
     bool progress; /* a progress line may be shown: standard error is a terminal */
 } cli_session;
-
-/* malloc that ends the program with a message when memory is out; never NULL. */
-void *cli_alloc(size_t bytes);
-char *cli_dup(const char *text, size_t length);
 
 /* Fill `error` (as the library would) and return its code. */
 nib_status cli_error(nib_error *error, nib_status code, const char *source, const char *format, ...)

@@ -16,9 +16,6 @@ typedef struct cli_tuning {
     json_t *root;
 } cli_tuning;
 
-/* ${XDG_CACHE_HOME:-~/.cache}/nibble/NAME; NULL when there is no home folder. free() it. */
-char *cli_cache_path(const char *name);
-
 /* What an entry is found by: {"package", "adapter", "driver"}. */
 json_t *cli_tuning_key(const cli_session *session, const nib_package *package,
                        const nib_caps *caps);

@@ -9,7 +9,7 @@
 
 #include "base/checked.h"
 #include "io/decode.h"
-#include "io/file.h"
+#include "io/records.h"
 
 enum {
     MAX_DIMS = 4,

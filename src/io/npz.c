@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zip.h>
 
-#include "io/file.h"
+#include "io/records.h"
 
 enum { MAX_MEMBERS = 65536 };
 /* One member. Deflate shrinks at most 1032-fold, so a member that claims more than that is a lie.

@@ -2,7 +2,7 @@
  *
  * A build without libzip knows an .npz when it sees one, and says that it cannot read it.
  */
-#include "io/file.h"
+#include "io/records.h"
 
 nib_status nib_npz_parse(nib_file *file, nib_error *error)
 {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "io/file.h"
+#include "io/records.h"
 #include "tensor/half.h"
 
 /* ---- npy: byte order and axis order ---- */

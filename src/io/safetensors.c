@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "io/decode.h"
-#include "io/file.h"
+#include "io/records.h"
 #include "value/json.h"
 
 /* The reference implementation's bound. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "io/file.h"
+#include "io/records.h"
 #include "tensor/half.h"
 #include "value/number.h"
 

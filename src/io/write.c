@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "io/file.h"
+#include "io/records.h"
 #include "value/json.h"
 
 /* ---- output ---- */

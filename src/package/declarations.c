@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "package/reader.h"
+#include "tensor/tensor.h"
 
 /* ---- top level ---- */
 
@@ -86,15 +87,6 @@ nib_status nib_read_manifest_derive(nib_reader *r, const nib_value *value, void 
 
 /* ---- type variables (2.A.2) ---- */
 
-nib_dtype nib_dtype_from_str(nib_str name)
-{
-    for (int dtype = NIB_DTYPE_NONE + 1; dtype < NIB_DTYPE_COUNT; dtype++) {
-        if (nib_str_is(name, nib_dtype_name((nib_dtype)dtype)))
-            return (nib_dtype)dtype;
-    }
-    return NIB_DTYPE_NONE;
-}
-
 /* A dtype named twice counts once. */
 static void add_dtype(nib_type_variable *variable, nib_dtype dtype)
 {
@@ -111,7 +103,7 @@ static nib_status read_type_variable(nib_reader *r, nib_value value, nib_type_va
     for (size_t i = 0; i < value.as.list->count; i++) {
         const nib_value item = value.as.list->items[i];
         const nib_dtype dtype =
-            item.type == NIB_VALUE_STRING ? nib_dtype_from_str(item.as.string) : NIB_DTYPE_NONE;
+            item.type == NIB_VALUE_STRING ? nib_dtype_of(item.as.string) : NIB_DTYPE_NONE;
         if (dtype == NIB_DTYPE_NONE)
             return nib_at_index(
                 r, i,
@@ -339,7 +331,7 @@ nib_status nib_read_variant_tunables(nib_reader *r, const nib_value *value, void
 static nib_status read_intermediate_dtype(nib_reader *r, const nib_value *value, void *target)
 {
     nib_intermediate *item = target;
-    item->dtype = nib_dtype_from_str(value->as.string);
+    item->dtype = nib_dtype_of(value->as.string);
     if (item->dtype == NIB_DTYPE_NONE || item->dtype == NIB_INT64)
         return nib_refuse(r,
                           "the dtype of an intermediate must be a storage dtype other than "

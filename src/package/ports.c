@@ -3,6 +3,7 @@
  * Tensors and scalar arguments of the map dialect (format 2.A.3, 2.A.4).
  */
 #include "package/reader.h"
+#include "tensor/tensor.h"
 #include "value/number.h"
 
 const nib_port *nib_find_port(const nib_contract *contract, nib_str key)
@@ -18,7 +19,7 @@ const nib_port *nib_find_port(const nib_contract *contract, nib_str key)
 
 void nib_resolve_port_dtype(const nib_contract *contract, nib_port *port)
 {
-    port->dtype = nib_dtype_from_str(port->dtype_text);
+    port->dtype = nib_dtype_of(port->dtype_text);
     port->variable = NULL;
     for (size_t i = 0; i < contract->type_variable_count && port->dtype == NIB_DTYPE_NONE; i++) {
         if (nib_str_eq(contract->type_variables[i].name, port->dtype_text))
@@ -90,7 +91,7 @@ static nib_status read_storage(nib_reader *r, const nib_value *value, void *targ
 {
     nib_port *port = target;
     const nib_str text = value->as.string;
-    port->storage = nib_dtype_from_str(text);
+    port->storage = nib_dtype_of(text);
     if (port->storage == NIB_DTYPE_NONE)
         return nib_refuse(r, "\"storage\" must be a storage dtype, not \"%.*s\"",
                           NIB_SHOW_STR(text));

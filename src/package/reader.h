@@ -83,7 +83,6 @@ nib_status nib_add_attribute(nib_reader *r, nib_attribute attribute);
 nib_attribute *nib_find_attribute(const nib_contract *contract, nib_str name);
 nib_status nib_check_tunable(nib_reader *r, nib_str name, nib_value value);
 nib_status nib_read_intermediates(nib_reader *r, const nib_value *value, void *variant);
-nib_dtype nib_dtype_from_str(nib_str name);
 nib_status nib_check_domain(nib_reader *r, const nib_value *value, void *contract);
 nib_status nib_check_conformance(nib_reader *r, const nib_value *value, void *contract);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/checked.h"
+#include "problem_row.h"
 #include "solve.h"
 
 enum { CHUNK = 32 };

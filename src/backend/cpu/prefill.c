@@ -9,6 +9,7 @@
  * turn is unpacked into the first-level cache and used by all activation panels of the block. The
  * sums stay in the lane's scratch.
  */
+#include "problem_row.h"
 #include "solve.h"
 
 #include "base/checked.h"

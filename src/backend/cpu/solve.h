@@ -27,10 +27,4 @@ bool nib_cpu_decode_sizes(const nib_cpu_problem *problem, const nib_cpu_method *
 bool nib_cpu_prefill_sizes(const nib_cpu_problem *problem, const nib_cpu_method *method,
                            nib_cpu_sizes *sizes);
 
-/* The norm of row m. */
-nib_cpu_norm nib_cpu_norm_of_row(const nib_cpu_problem *problem, size_t m);
-/* Store `count` finished sums of row m at column n of output `which`. */
-void nib_cpu_store_row(const nib_cpu_problem *problem, const nib_cpu_row *row, size_t which,
-                       size_t m, size_t n, const float *sums, const float *up, size_t count);
-
 #endif

@@ -25,7 +25,7 @@ compile() { # SOURCE FLAG...
   aarch64-linux-gnu-gcc $flags "$@" -c "$source" -o "$object"
   objects+=("$object")
 }
-for source in src/backend/cpu/{decode,detect,pool,prefill,rows,solve}.c src/backend/cpu/kernels/scalar.c \
+for source in src/backend/cpu/{decode,detect,pool,prefill,problem_row,rows,solve}.c src/backend/cpu/kernels/scalar.c \
   src/tensor/{blocks,half}.c src/base/{error,memory}.c tests/cpu/cases.c tests/cpu/test_kernels.c; do
   compile "$source"
 done
