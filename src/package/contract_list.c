@@ -360,22 +360,6 @@ static nib_status describe_attributes(nib_reader *r, const nib_value *value, voi
     return NIB_OK;
 }
 
-nib_status nib_read_bare_tunables(nib_reader *r, nib_value value, nib_tunable **out, size_t *count)
-{
-    const nib_map *map = value.as.map;
-    NIB_TRY(nib_check_count(r, "\"tunables\"", map->count));
-    *out = NIB_ARENA_ARRAY(r->arena, nib_tunable, map->count);
-    if (!*out)
-        return nib_fail_memory(r->error);
-    for (size_t i = 0; i < map->count; i++) {
-        const nib_entry *entry = &map->entries[i];
-        NIB_TRY(nib_at_key(r, entry->key, nib_check_tunable(r, entry->key, entry->value)));
-        (*out)[i] = (nib_tunable){.name = entry->key, .default_value = entry->value};
-    }
-    *count = map->count;
-    return NIB_OK;
-}
-
 static nib_status read_tunables(nib_reader *r, const nib_value *value, void *target)
 {
     (void)target;

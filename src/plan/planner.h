@@ -105,7 +105,7 @@ nib_status nib_planner_eval_shape(nib_planner *p, const nib_shape_rule *rule,
 nib_status nib_fail_around(nib_error *error, const nib_error *inner, const char *format, ...)
     NIB_PRINTF(3, 4);
 
-/* ---- plan.c, blame.c ---- */
+/* ---- make.c, blame.c ---- */
 
 /* nib_plan_create without its checks and hints; `trial`: nothing is logged. */
 nib_status nib_plan_try(const nib_package *package, const nib_request *request,

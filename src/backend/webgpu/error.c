@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the device reports: sticky faults from its callbacks, and error scopes around calls of ours.
+ * What the device reports: sticky faults from its callbacks, error scopes around calls of ours, and the end of submitted
+ * work.
  */
 #include <stdio.h>
 #include <string.h>
@@ -151,5 +152,32 @@ nib_status nib_wgpu_scope_end(nib_wgpu_device *device, const char *what, nib_err
         const nib_status sticky = nib_wgpu_check(device, status == NIB_OK ? error : NULL);
         status = sticky == NIB_OK ? status : sticky;
     }
+    return status;
+}
+
+/* ---- submitted work ---- */
+
+static void on_work_done(WGPUQueueWorkDoneStatus status, WGPUStringView message, void *wait, void *unused)
+{
+    (void)unused;
+    nib_wgpu_wait_answer(wait, (int)status, 0, NULL, message);
+}
+
+nib_status nib_wgpu_wait_idle(nib_wgpu_device *device, nib_error *error)
+{
+    NIB_TRY(nib_wgpu_check(device, error));
+    nib_wgpu_wait *wait = nib_wgpu_wait_new(&device->sync);
+    if (!wait)
+        return nib_fail_memory(error);
+    const WGPUQueueWorkDoneCallbackInfo info = {
+        .mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_work_done, .userdata1 = wait};
+    const WGPUFuture future = wgpuQueueOnSubmittedWorkDone(device->queue, info);
+    nib_status status = nib_wgpu_wait_for(&device->sync, future, wait, "waiting for the queue", error);
+    if (status == NIB_OK) {
+        status = nib_wgpu_check(device, error);
+        if (status == NIB_OK && wait->status != WGPUQueueWorkDoneStatus_Success)
+            status = nib_fail(error, NIB_DEVICE, "waiting for the queue: %s", wait->message);
+    }
+    nib_wgpu_wait_drop(wait);
     return status;
 }

@@ -68,8 +68,6 @@ nib_status nib_wgpu_wait_for(nib_wgpu_sync *sync, WGPUFuture future, nib_wgpu_wa
                              nib_error *error);
 /* Wait until every question has been answered, before what they refer to is freed; false when the time is over. */
 bool nib_wgpu_sync_drain(nib_wgpu_sync *sync);
-/* Wait for all submitted work. */
-nib_status nib_wgpu_wait_idle(nib_wgpu_device *device, nib_error *error);
 
 /* ---- error.c: what the device reported ---- */
 
@@ -97,6 +95,8 @@ void nib_wgpu_scope_begin(nib_wgpu_device *device);
 /* Fail with what was caught, in words: "<what>: <the device's message>". errors: OUT_OF_MEMORY (sticky too), DEVICE,
  * DEVICE_LOST, TIMEOUT */
 nib_status nib_wgpu_scope_end(nib_wgpu_device *device, const char *what, nib_error *error);
+/* Wait for all submitted work. */
+nib_status nib_wgpu_wait_idle(nib_wgpu_device *device, nib_error *error);
 
 /* ---- instance.c: finding an adapter ---- */
 
