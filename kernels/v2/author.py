@@ -679,18 +679,28 @@ def files(op):
     return {folder / "README.md": card(op, m), **{folder / "build/webgpu" / name: data for name, data in found.items()}}
 
 
+def leftovers(op, wanted):
+    """Templates of a package that nothing names any more."""
+    return [p for p in (HERE / f"com.microsoft.{op}/build/webgpu").glob("*.wgsl.jinja") if p not in wanted]
+
+
 def main():
     check = "--check" in sys.argv[1:]
     stale = []
     for op in ("MatMulNBitsQkv", "MatMulNBitsMlp", "MatMulBnb4"):
-        for path, data in files(op).items():
-            if not check:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(data)
-            elif not path.exists() or path.read_text() != data:
-                stale.append(str(path.relative_to(HERE)))
+        wanted = files(op)
+        changed = [p for p, data in wanted.items() if not p.exists() or p.read_text() != data]
+        unused = leftovers(op, wanted)
+        if check:
+            stale += changed + unused
+            continue
+        for path in changed:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path])
+        for path in unused:
+            path.unlink()
     if stale:
-        print("out of date, run kernels/v2/author.py: " + ", ".join(stale), file=sys.stderr)
+        print("out of date, run kernels/v2/author.py: " + ", ".join(str(p.relative_to(HERE)) for p in stale), file=sys.stderr)
         sys.exit(1)
 
 
